@@ -1,0 +1,34 @@
+# make demo   see what timeplex does, on the facts that come with it
+# make test   everything that CI checks: lint, types, import rules, tests, coverage
+# make quick  the tests without the slow ones
+# Each sets up .venv by itself on first use (Python 3.11 or later is all it needs).
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test quick lint setup clean
+
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" tools/demo.sh
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term-missing:skip-covered
+
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt tools/setup.sh
+	PYTHON="$(PYTHON)" tools/setup.sh
+	@touch $(READY)
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -1,0 +1,46 @@
+"""timeplex: temporal knowledge base completion. The public API in one place.
+
+Everything is imported on first use, so that `import timeplex` is quick and does not import torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Granularity": "timeplex.kb.dates",
+    "TemporalKB": "timeplex.kb.facts",
+    "describe": "timeplex.kb.stats",
+    "generate": "timeplex.kb.synthetic",
+    "leakage": "timeplex.kb.split",
+    "read": "timeplex.kb.source",
+    "split_by_time": "timeplex.kb.split",
+    "split_randomly": "timeplex.kb.split",
+    "write_file": "timeplex.kb.write",
+    "write_folder": "timeplex.kb.write",
+}
+
+__all__ = ["__version__", *_WHERE]
+
+if TYPE_CHECKING:
+    from timeplex.kb.dates import Granularity as Granularity
+    from timeplex.kb.facts import TemporalKB as TemporalKB
+    from timeplex.kb.source import read as read
+    from timeplex.kb.split import leakage as leakage
+    from timeplex.kb.split import split_by_time as split_by_time
+    from timeplex.kb.split import split_randomly as split_randomly
+    from timeplex.kb.stats import describe as describe
+    from timeplex.kb.synthetic import generate as generate
+    from timeplex.kb.write import write_file as write_file
+    from timeplex.kb.write import write_folder as write_folder
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'timeplex' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

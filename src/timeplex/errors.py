@@ -1,0 +1,33 @@
+"""The few exceptions that a user of timeplex sees, each with a sentence that says what to do."""
+
+
+class TimeplexError(Exception):
+    """Something that the user can act on.
+
+    `problem` says in one sentence what is wrong, `hint` what to do about it. The command line prints
+    both and leaves with exit code 2.
+    """
+
+    def __init__(self, problem: str, hint: str = "") -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.problem} {self.hint}".strip()
+
+
+class InputError(TimeplexError):
+    """A file, table or argument that cannot be used as it is."""
+
+
+class UnknownNameError(TimeplexError):
+    """A name (entity, relation, dataset, column) that is not there; the hint names the closest ones."""
+
+
+class DownloadError(TimeplexError):
+    """A file that could not be fetched from its public source."""
+
+
+class DamagedError(TimeplexError):
+    """Stored data whose checksum or counts are not what they should be."""
