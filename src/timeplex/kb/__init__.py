@@ -1,0 +1,1 @@
+"""The data: dates, spans, facts, readers, benchmarks. No torch in here."""

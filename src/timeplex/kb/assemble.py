@@ -1,0 +1,261 @@
+"""From rows of text to a `TemporalKB`: dates become instants, names become numbers, oddities problems.
+
+All tables are handled as one frame, and dates and names by their distinct texts, so that the work on a row
+is a few array operations.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from timeplex.errors import InputError
+from timeplex.kb import dates, spans
+from timeplex.kb.dates import Granularity, Ints, State
+from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.names import Names, encode
+from timeplex.kb.problems import SCHEMA, Action, Kind, Problems, record
+from timeplex.kb.table import Table
+
+Mask = NDArray[np.bool_]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+FAR = 8.0
+"""An instant is implausible if it is this many times as far from the median as the outermost twentieth."""
+
+
+def assemble(
+    tables: Sequence[Table],
+    *,
+    name: str,
+    granularity: Granularity | None = None,
+    entity_labels: Mapping[str, str] | None = None,
+    relation_labels: Mapping[str, str] | None = None,
+) -> TemporalKB:
+    """The KB of all tables. The granularity is detected from the dates if not given."""
+    rows = _Rows(tables)
+    ((s, o), entities), ((r,), relations), *date_columns = _encode(rows)
+    if len(entities) == 0:
+        raise rows.no_fact(name)
+    begin, end = (_DateColumn(texts, dates.parse(texts), codes) for (codes,), texts in date_columns)
+    granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
+    first, last = _spans(rows, begin, end, granularity)
+    _report_implausible(rows, first, last, granularity)
+    facts = Facts(*(column.astype(np.int32) for column in (s, r, o, first, last)))
+    chosen = _first_copies(rows, facts)
+    splits = {
+        split: facts[np.flatnonzero(chosen & (rows.split == number))]
+        for number, split in enumerate(SPLITS)
+        if split == "train" or any(table.split == split for table in tables)
+    }
+    return TemporalKB(
+        Names(entities, _used(entity_labels, entities)),
+        Names(relations, _used(relation_labels, relations)),
+        granularity,
+        splits,
+        rows.problems(),
+        name,
+    )
+
+
+class _Rows:
+    """The rows of all tables as one frame, and the problems met so far."""
+
+    def __init__(self, tables: Sequence[Table]) -> None:
+        self.tables = tables
+        self._found = [frame for table in tables for frame in table.problems]
+        # An event has one date, which is its begin and its end.
+        self.frame = pl.concat(
+            [
+                table.rows.select(
+                    pl.lit(number, pl.Int32).alias("table"),
+                    pl.int_range(pl.len(), dtype=pl.Int32).alias("position"),
+                    pl.col("subject", "relation", "object").fill_null(""),
+                    _date(table, "begin").alias("begin"),
+                    _date(table, "begin" if table.events else "end").alias("end"),
+                )
+                for number, table in enumerate(tables)
+            ]
+        )
+
+    @property
+    def split(self) -> Ints:
+        """Number in `SPLITS` of each row's split."""
+        of_table = np.array([SPLITS.index(table.split) for table in self.tables])
+        return self._of_table(of_table)
+
+    @property
+    def is_event(self) -> Mask:
+        """Which rows come from a table with one date a row."""
+        return self._of_table(np.array([table.events for table in self.tables]))
+
+    def _of_table(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """One value a table, as one value a row."""
+        rows: NDArray[Scalar] = values[self.frame["table"].to_numpy()]
+        return rows
+
+    def report(self, wrong: Mask, kind: Kind, action: Action, fields: str | list[str], reasons: list[str]) -> None:
+        """Add a problem for each row where `wrong`; reasons (and fields, if a list) are one a wrong row."""
+        at = np.flatnonzero(wrong)
+        origin = self.frame[at, ["table", "position"]]
+        for number, table in enumerate(self.tables):
+            mine = np.flatnonzero(origin["table"].to_numpy() == number)
+            if len(mine) == 0:
+                continue
+            positions = origin["position"].gather(mine).to_list()
+            lines = table.rows["line"].gather(positions).to_list()
+            field = fields if isinstance(fields, str) else [fields[row] for row in mine]
+            because = [reasons[row] for row in mine]
+            self._found.append(record(table.source, lines, kind, action, field, because, table.raw(positions)))
+
+    def keep(self, chosen: Mask) -> None:
+        """Drop the rows that are not chosen (they have been reported)."""
+        self.frame = self.frame.filter(pl.Series(chosen))
+
+    def problems(self) -> Problems:
+        """All problems in the order of the input."""
+        frame = pl.concat([SCHEMA.to_frame(), *self._found])
+        place = {table.source: number for number, table in enumerate(self.tables)}
+        order = pl.col("file").replace_strict(place, return_dtype=pl.Int64)
+        frame = frame.sort(order, "line", maintain_order=True)
+        return Problems(frame, sum(table.rows_read for table in self.tables))
+
+    def no_fact(self, name: str) -> InputError:
+        """The error that no row could be used, with the first reason."""
+        first = self.problems().frame.row(0, named=True)
+        return InputError(
+            f"No row of {name} is a fact.", f"The first problem is in line {first['line']}: {first['reason']}."
+        )
+
+
+def _date(table: Table, role: str) -> pl.Expr:
+    return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
+
+
+def _used(labels: Mapping[str, str] | None, names: pl.Series) -> dict[str, str]:
+    present = set(names) if labels else set()
+    return {name: label for name, label in (labels or {}).items() if name in present}
+
+
+def _encode(rows: _Rows) -> list[tuple[list[Ints], pl.Series]]:
+    """Numbers and distinct texts of entities, relations, begins and ends; rows without a name are set aside."""
+    groups = (("subject", "object"), ("relation",), ("begin",), ("end",))
+    encoded = encode(rows.frame, *groups)
+    ((s, o), entities), ((r,), relations) = encoded[:2]
+    # Nothing but white space is empty, too. (Names themselves are never stripped.)
+    blank_entity, blank_relation = ((names.str.strip_chars() == "").to_numpy() for names in (entities, relations))
+    if not blank_entity.any() and not blank_relation.any():
+        return encoded
+    empty = np.stack([blank_entity[s], blank_relation[r], blank_entity[o]])
+    wrong = empty[0] | empty[1] | empty[2]
+    fields = [" and ".join(np.array(("subject", "relation", "object"))[row]) for row in empty[:, wrong].T]
+    rows.report(wrong, Kind.EMPTY_FIELD, Action.SET_ASIDE, fields, [f"the {field} is empty" for field in fields])
+    rows.keep(~wrong)
+    return encode(rows.frame, *groups)
+
+
+@dataclass(frozen=True)
+class _DateColumn:
+    """A column of dates: each distinct text parsed once, and which of them each row has."""
+
+    texts: pl.Series
+    parsed: dates.Dates
+    codes: Ints
+
+    def precisions(self) -> Ints:
+        """How many rows state nothing, the year, the month, the day. Shape (4,)."""
+        rows = np.bincount(self.codes, minlength=len(self.texts))
+        return np.bincount(self.parsed.precision, weights=rows, minlength=4).astype(np.int64)
+
+    def having(self, state: State) -> Mask:
+        """Which rows have a date of this state."""
+        wanted = self.parsed.state == state
+        return wanted[self.codes] if wanted.any() else np.zeros(len(self.codes), bool)
+
+    def place(self, granularity: Granularity, otherwise: int) -> tuple[Ints, Ints]:
+        """First and last instant of each row's date, `otherwise` where it is not known."""
+        known = self.parsed.state == State.KNOWN
+        first, last = (np.where(known, ends, otherwise) for ends in dates.place(self.parsed, granularity))
+        return first[self.codes], last[self.codes]
+
+    def text(self, row: int) -> str:
+        """A row's date as it stood in the source."""
+        return str(self.texts[int(self.codes[row])])
+
+
+def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granularity) -> tuple[Ints, Ints]:
+    """Begin and end instants of the rows; reports and mends what is wrong with them."""
+    for role, column in (("begin", begin), ("end", end)):
+        for state, kind, what in (
+            (State.UNREADABLE, Kind.UNREADABLE_DATE, "is not a date"),
+            (State.UNKNOWN_YEAR, Kind.UNKNOWN_YEAR, "does not say the year"),
+        ):
+            wrong = column.having(state)
+            if role == "end" and wrong.any():
+                wrong &= ~rows.is_event  # the one date of an event is reported as its begin
+            reasons = [
+                f"the {role} {column.text(row)!r} {what}; it was taken as open"
+                for row in np.flatnonzero(wrong).tolist()
+            ]
+            rows.report(wrong, kind, Action.KEPT, role, reasons)
+    first, end_of_begin = begin.place(granularity, spans.OPEN_BEGIN)
+    _, last = end.place(granularity, spans.OPEN_END)
+    reversed_ = first > last
+    if reversed_.any():
+        reasons = [
+            f"it begins {begin.text(row)} and ends {end.text(row)}; the end was set to the begin"
+            for row in np.flatnonzero(reversed_).tolist()
+        ]
+        rows.report(reversed_, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons)
+        last = np.where(reversed_, end_of_begin, last)
+    return first, last
+
+
+def _report_implausible(rows: _Rows, begin: Ints, end: Ints, granularity: Granularity) -> None:
+    """Report dates far outside the mass of the data."""
+    low, high = plausible_range(begin, end, granularity)
+    suggested = " to ".join(dates.write([low, high], granularity))
+    for role, instants in (("begin", begin), ("end", end)):
+        far = ((instants < low) & (instants != spans.OPEN_BEGIN)) | ((instants > high) & (instants != spans.OPEN_END))
+        if role == "end":
+            far &= end != begin  # an event is reported once
+        reasons = [
+            f"the {role} {text} is far from the other dates, which suggest {suggested}"
+            for text in dates.write(instants[far], granularity)
+        ]
+        rows.report(far, Kind.IMPLAUSIBLE, Action.KEPT, role, reasons)
+
+
+def plausible_range(begin: Ints, end: Ints, granularity: Granularity) -> tuple[int, int]:
+    """The range outside of which an instant is implausible: `FAR` times the spread on either side.
+
+    The spread is the distance of the median to the 5 % and the 95 % quantile, but at least ten years.
+    """
+    closed = np.concatenate([begin[begin != spans.OPEN_BEGIN], end[end != spans.OPEN_END]])
+    if len(closed) == 0:
+        return 0, 0
+    below = np.cumsum(np.bincount(closed - closed.min())) / len(closed)
+    low, middle, high = np.searchsorted(below, [0.05, 0.5, 0.95]) + closed.min()
+    least = 10 * {Granularity.YEAR: 1, Granularity.MONTH: 12, Granularity.DAY: 365}[granularity]
+    return int(middle - FAR * max(middle - low, least)), int(middle + FAR * max(high - middle, least))
+
+
+def _first_copies(rows: _Rows, facts: Facts) -> Mask:
+    """Which rows are the first of their fact in their split; later copies are reported and set aside."""
+    columns = dict(zip("srobe", (facts.s, facts.r, facts.o, facts.begin, facts.end), strict=True))
+    frame = pl.DataFrame({"split": rows.split, **columns})
+    # Comparing rows in full is slow: only those are compared whose hash occurs twice.
+    hashes = frame.hash_rows()
+    ordered = np.sort(hashes.to_numpy())
+    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    alike = np.flatnonzero(hashes.is_in(pl.Series(twice).implode()).to_numpy()) if len(twice) else twice
+    first = np.ones(frame.height, bool)
+    if len(alike) == 0:
+        return first
+    first[alike] = frame[alike].select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
+    reasons = ["the same fact stands in an earlier row"] * int((~first).sum())
+    rows.report(~first, Kind.DUPLICATE, Action.SET_ASIDE, "", reasons)
+    return first

@@ -1,0 +1,269 @@
+"""Facts and the temporal KB that holds them: integer columns, names both ways, splits, fast look-ups."""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import ArrayLike, NDArray
+
+from timeplex.errors import InputError
+from timeplex.kb import dates, spans
+from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.names import Names
+from timeplex.kb.problems import Problems
+from timeplex.kb.timeline import Kind, Timeline
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SPLITS = ("train", "valid", "test")
+Column = NDArray[np.int32]
+
+
+class Index:
+    """Rows by key, from one sort: `rows(key)` for one key, `ranges(keys)` for many at once.
+
+    `order` lists the rows grouped by key; the rows of a key are order[start:stop].
+    """
+
+    def __init__(self, keys: Ints) -> None:
+        self.order = np.argsort(keys, kind="stable")
+        self.keys, self._starts = np.unique(keys[self.order], return_index=True)
+        self._stops = np.append(self._starts[1:], len(keys))
+
+    def ranges(self, keys: ArrayLike) -> tuple[Ints, Ints]:
+        """(start, stop) in `order` for each key; start = stop where a key has no row."""
+        keys = np.asarray(keys, np.int64)
+        if len(self.keys) == 0:
+            return np.zeros(keys.shape, np.int64), np.zeros(keys.shape, np.int64)
+        where = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        found = self.keys[where] == keys
+        return np.where(found, self._starts[where], 0), np.where(found, self._stops[where], 0)
+
+    def rows(self, key: int) -> Ints:
+        """The rows that have this key, in their own order."""
+        start, stop = self.ranges(key)
+        return self.order[start:stop]
+
+
+def pair_key(first: ArrayLike, second: ArrayLike) -> Ints:
+    """One 64-bit key for two numbers below 2³¹."""
+    return (np.asarray(first, np.int64) << 32) | np.asarray(second, np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Facts as five read-only columns of 32-bit integers, shape (n,): s, r, o, begin, end.
+
+    s and o number entities, r numbers relations; begin and end are calendar instants (`dates`), or
+    `spans.OPEN_BEGIN` and `spans.OPEN_END` where unknown.
+    """
+
+    s: Column
+    r: Column
+    o: Column
+    begin: Column
+    end: Column
+
+    def __post_init__(self) -> None:
+        for name in ("s", "r", "o", "begin", "end"):
+            column = np.ascontiguousarray(getattr(self, name), np.int32)
+            column = column.view()
+            column.flags.writeable = False
+            object.__setattr__(self, name, column)
+
+    @classmethod
+    def empty(cls) -> "Facts":
+        """No fact at all."""
+        none = np.empty(0, np.int32)
+        return cls(none, none, none, none, none)
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def __getitem__(self, rows: Any) -> "Facts":
+        """The facts at the given rows (a slice, row numbers or a mask)."""
+        return Facts(self.s[rows], self.r[rows], self.o[rows], self.begin[rows], self.end[rows])
+
+    def __iter__(self) -> Iterator[tuple[int, int, int, int, int]]:
+        columns = (self.s, self.r, self.o, self.begin, self.end)
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+    def __add__(self, other: "Facts") -> "Facts":
+        pairs = zip(self._columns(), other._columns(), strict=True)
+        return Facts(*(np.concatenate(pair) for pair in pairs))
+
+    def _columns(self) -> tuple[Column, ...]:
+        return self.s, self.r, self.o, self.begin, self.end
+
+    @property
+    def span(self) -> tuple[Column, Column]:
+        """(begin, end), as the functions of `spans` take it."""
+        return self.begin, self.end
+
+    @cached_property
+    def by_subject_relation(self) -> Index:
+        """Rows by `pair_key(s, r)`."""
+        return Index(pair_key(self.s, self.r))
+
+    @cached_property
+    def by_relation_object(self) -> Index:
+        """Rows by `pair_key(r, o)`."""
+        return Index(pair_key(self.r, self.o))
+
+    @cached_property
+    def by_pair(self) -> Index:
+        """Rows by `pair_key` of the two entities, the smaller number first: direction does not matter."""
+        return Index(pair_key(np.minimum(self.s, self.o), np.maximum(self.s, self.o)))
+
+    @cached_property
+    def _by_subject(self) -> Index:
+        return Index(self.s.astype(np.int64))
+
+    @cached_property
+    def _by_object(self) -> Index:
+        return Index(self.o.astype(np.int64))
+
+    def of_subject_relation(self, s: int, r: int) -> Ints:
+        """Rows of the facts (s, r, ·)."""
+        return self.by_subject_relation.rows(int(pair_key(s, r)))
+
+    def of_relation_object(self, r: int, o: int) -> Ints:
+        """Rows of the facts (·, r, o)."""
+        return self.by_relation_object.rows(int(pair_key(r, o)))
+
+    def of_entity(self, entity: int) -> Ints:
+        """Rows of the facts that have the entity as subject or object, each once, in order."""
+        return np.union1d(self._by_subject.rows(entity), self._by_object.rows(entity))
+
+    def of_pair(self, one: int, other: int) -> Ints:
+        """Rows of the facts between the two entities, in either direction."""
+        return self.by_pair.rows(int(pair_key(min(one, other), max(one, other))))
+
+
+@dataclass(frozen=True, eq=False)
+class TemporalKB:
+    """A temporal knowledge base: facts (s, r, o, [begin, end]) in splits, with the names of everything.
+
+    Two KBs are equal if they say the same: the same named facts in each split (in any order), the same
+    labels and granularity. What was odd in the input is in `problems`.
+    """
+
+    entities: Names
+    relations: Names
+    granularity: Granularity
+    splits: Mapping[str, Facts]
+    problems: Problems
+    name: str = "kb"
+
+    @property
+    def train(self) -> Facts:
+        """The facts to learn from; all facts if the KB has never been split."""
+        return self.splits["train"]
+
+    @property
+    def valid(self) -> Facts:
+        """The facts that decide about settings (also called dev)."""
+        return self.splits.get("valid", Facts.empty())
+
+    @property
+    def test(self) -> Facts:
+        """The facts that only the final figures are computed on."""
+        return self.splits.get("test", Facts.empty())
+
+    @cached_property
+    def facts(self) -> Facts:
+        """The facts of all splits, in the order train, valid, test."""
+        together = Facts.empty()
+        for split in SPLITS:
+            together = together + self.splits.get(split, Facts.empty())
+        return together
+
+    def __len__(self) -> int:
+        return sum(len(facts) for facts in self.splits.values())
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{split} {len(facts):,}" for split, facts in self.splits.items())
+        return (
+            f"TemporalKB({self.name}: {len(self.entities):,} entities, {len(self.relations):,} relations, "
+            f"{sizes} facts, by {self.granularity})"
+        )
+
+    def timeline(self, kind: Kind = "observed") -> Timeline:
+        """The ordered instants of all splits; see `timeline.Timeline`."""
+        return Timeline.of(np.concatenate(self.facts.span), self.granularity, kind)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All facts with names and written dates: split, subject, relation, object, begin, end."""
+        frames = []
+        for split, facts in self.splits.items():
+            frame = pl.DataFrame(
+                {
+                    "subject": self.entities.names.gather(facts.s),
+                    "relation": self.relations.names.gather(facts.r),
+                    "object": self.entities.names.gather(facts.o),
+                    "begin": self._written(facts.begin, spans.OPEN_BEGIN),
+                    "end": self._written(facts.end, spans.OPEN_END),
+                }
+            )
+            frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
+        return pl.concat(frames)
+
+    def _written(self, instants: Column, missing: int) -> pl.Series:
+        known = instants != missing
+        texts = pl.Series(dates.write(np.where(known, instants, 0), self.granularity), dtype=pl.String)
+        return texts.zip_with(pl.Series(known), pl.Series([None], dtype=pl.String))
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """`to_polars` as a pandas DataFrame (needs the `pandas` extra)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
+        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the named facts of all splits, whatever their order."""
+        table = self.to_polars().select(pl.concat_str(pl.all().fill_null(""), separator="\x1f").sort().alias("fact"))
+        return hashlib.sha256("\x1e".join(table["fact"]).encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TemporalKB):
+            return NotImplemented
+        return (
+            self.granularity == other.granularity
+            and self.entities == other.entities
+            and self.relations == other.relations
+            and set(self.splits) == set(other.splits)
+            and all(_same(self.splits[split], other.splits[split]) for split in self.splits)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the KB as a folder: Parquet, JSON and a manifest of checksums. `load` is the inverse."""
+        from timeplex.kb.store import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "TemporalKB":
+        """Read a folder that `save` wrote; a file whose checksum is wrong is refused."""
+        from timeplex.kb.store import load
+
+        return load(Path(folder))
+
+
+def _same(one: Facts, other: Facts) -> bool:
+    """Whether both hold the same facts, in whatever order."""
+    if len(one) != len(other):
+        return False
+    tables = [np.stack(facts._columns()) for facts in (one, other)]
+    first, second = (table[:, np.lexsort(table)] for table in tables)
+    return np.array_equal(first, second)

@@ -1,0 +1,86 @@
+"""Writing a KB as files that the readers read back: CSV, TSV, JSON lines, Parquet, HyTE/ICEWS text."""
+
+import gzip
+import io
+import os
+import tempfile
+from pathlib import Path
+
+import polars as pl
+
+from timeplex.errors import InputError
+from timeplex.kb.facts import TemporalKB
+
+
+def write_file(kb: TemporalKB, path: Path, split: str | None = None) -> None:
+    """Write the facts of one split (all if None) in the format that the suffix names, packed if `.gz`.
+
+    Columns are subject, relation, object, begin, end; an open end is an empty field. The file appears
+    whole or not at all.
+    """
+    frame = kb.to_polars()
+    if split is not None:
+        frame = frame.filter(pl.col("split") == split)
+    write_frame(frame.drop("split"), path)
+
+
+def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt") -> None:
+    """Write train, valid and test files into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in kb.splits:
+        write_file(kb, folder / f"{split}{suffix}", split)
+
+
+def write_frame(frame: pl.DataFrame, path: Path) -> None:
+    """Write any table in the format that the suffix names."""
+    data = _encode(frame, path)
+    if path.suffix.lower() == ".gz":
+        data = gzip.compress(data, mtime=0)
+    _write_whole(path, data)
+
+
+def _encode(frame: pl.DataFrame, path: Path) -> bytes:
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix == ".txt":
+        return _hyte(frame, path)
+    buffer = io.BytesIO()
+    if suffix in (".csv", ".tsv"):
+        # A lone carriage return would be lost where it stands at a line's end, so such names are quoted.
+        quoted = frame.select(pl.any_horizontal(pl.all().str.contains("\r", literal=True)).any()).item()
+        frame.write_csv(
+            buffer, separator="," if suffix == ".csv" else "\t", quote_style="non_numeric" if quoted else "necessary"
+        )
+    elif suffix in (".jsonl", ".ndjson"):
+        frame.write_ndjson(buffer)
+    elif suffix == ".parquet":
+        frame.write_parquet(buffer)
+    else:
+        raise InputError(
+            f"{path} has no suffix that says how to write it.", "Use .csv, .tsv, .jsonl, .parquet or .txt."
+        )
+    return buffer.getvalue()
+
+
+def _hyte(frame: pl.DataFrame, path: Path) -> bytes:
+    """The benchmarks' form: no header, `1952-##-##` for a year, `####-##-##` for an open end."""
+    names = frame.select("subject", "relation", "object")
+    if names.select(pl.any_horizontal(pl.all().str.contains(r"[\t\n\r]")).any()).item():
+        raise InputError(f"A name holds a TAB or a line break, which {path.name} cannot.", "Write .csv or .parquet.")
+    dashes = (pl.col("begin", "end").str.strip_prefix("-").str.count_matches("-", literal=True) * 3).cast(pl.Int64)
+    stated = pl.col("begin", "end") + pl.lit("-##-##").str.slice(dashes)
+    written = frame.with_columns(stated.fill_null("####-##-##"))
+    return written.write_csv(None, separator="\t", include_header=False, quote_style="never").encode()
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
