@@ -1,0 +1,59 @@
+"""`timeplex import FILE…`: from tables of dated facts to a KB folder."""
+
+from pathlib import Path
+
+import typer
+
+from timeplex.cli.show import JSON_OPTION, console, print_json, progress
+
+
+def import_(
+    files: list[Path] = typer.Argument(..., metavar="FILE…", help="CSV, TSV, JSON lines, Parquet or text (also .gz)."),
+    output: Path = typer.Option(..., "-o", "--output", metavar="DIR", help="The KB folder to write."),
+    subject: str | None = typer.Option(None, help="The column of the subject."),
+    relation: str | None = typer.Option(None, help="The column of the relation, or =NAME for one relation."),
+    object: str | None = typer.Option(None, help="The column of the object."),
+    begin: str | None = typer.Option(None, help="The column of the begin (alone: each row is an event)."),
+    end: str | None = typer.Option(None, help="The column of the end."),
+    granularity: str | None = typer.Option(None, help="year, month or day; found from the dates if not given."),
+    labels: Path | None = typer.Option(None, help="A file with id, TAB, label."),
+    encoding: str | None = typer.Option(None, help="The encoding of text that is not UTF-8, such as cp1252."),
+    most: int = typer.Option(3, "--most", min=0, help="How many problems to show of each kind."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Import tables of dated facts into a KB folder, and report every row that was odd.
+
+    Example: timeplex import careers.csv -o careers.kb --subject person --object org --relation role
+    """
+    from timeplex.cli.problems import show
+    from timeplex.kb.source import read
+    from timeplex.kb.stats import describe
+    from timeplex.kb.store import check_target
+
+    check_target(output)
+    with progress("importing"):
+        kb = read(
+            files,
+            subject=subject,
+            relation=relation,
+            object=object,
+            begin=begin,
+            end=end,
+            granularity=granularity,
+            labels=labels,
+            encoding=encoding,
+        )
+        kb.save(output)
+    if as_json:
+        described = describe(kb).to_json()
+        print_json({**described, "folder": str(output)})
+        return
+    show(kb.problems, most)
+    out = console()
+    out.print(f"{kb!r}")
+    calendar = len(kb.timeline("calendar"))
+    if kb.granularity != "year" and calendar > 2 * len(kb):
+        out.print(
+            f"Note: there are {calendar:,} {kb.granularity}s for {len(kb):,} facts; a coarser --granularity may serve."
+        )
+    out.print(f"Saved in {output}. Next: timeplex stats {output}")

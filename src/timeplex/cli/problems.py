@@ -1,0 +1,81 @@
+"""`timeplex problems KB`: what was odd in the source, row by row."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from timeplex.cli.show import (
+    DATA_DIR_OPTION,
+    JSON_OPTION,
+    KB_ARGUMENT,
+    console,
+    print_json,
+    print_table,
+    progress,
+)
+
+if TYPE_CHECKING:
+    from timeplex.kb.problems import Problems
+
+
+def problems(
+    kb: str = KB_ARGUMENT,
+    output: Path | None = typer.Option(None, "-o", "--output", help="Write all of them to a .csv, .jsonl or .parquet."),
+    most: int = typer.Option(10, "--most", min=0, help="How many to show of each kind."),
+    data_dir: Path | None = DATA_DIR_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Show what was odd in the source of a KB: file, line, the row, the reason and what was done.
+
+    Example: timeplex problems yago11k --most 3
+    """
+    from timeplex.kb.source import read
+
+    with progress(f"reading {kb}") as report:
+        found = read(kb, data_dir=data_dir, progress=report).problems
+    if output is not None:
+        from timeplex.kb.write import write_frame
+
+        write_frame(found.frame, output)
+    if as_json:
+        print_json({"rows_read": found.rows_read, "set_aside": found.set_aside, "problems": found.frame.to_dicts()})
+        return
+    show(found, most)
+    if output is not None:
+        console().print(f"All {len(found):,} are in {output}.")
+
+
+def show(found: "Problems", most: int) -> None:
+    """Print the counts and the first problems of each kind."""
+    out = console()
+    facts = found.rows_read - found.set_aside
+    out.print(f"{found.rows_read:,} rows read = {facts:,} facts + {found.set_aside:,} rows set aside")
+    if len(found) == 0:
+        out.print("No problem was found.")
+        return
+    print_table("", ["problem", "rows", "what was done"], [[kind, n, action] for kind, action, n in found.counts()])
+    if most == 0:
+        return
+    shown = found.frame.group_by("kind", maintain_order=True).head(most)
+    several_files = shown["file"].n_unique() > 1
+    print_table(
+        "",
+        ["line", "problem", "reason", "row"],
+        [
+            [
+                f"{row['file']}:{row['line']}" if several_files else f"{row['line']}",
+                row["kind"],
+                row["reason"],
+                _row(row["row"]),
+            ]
+            for row in shown.iter_rows(named=True)
+        ],
+    )
+    if len(found) > len(shown):
+        out.print(f"{len(found) - len(shown):,} more: see them with --most or -o FILE.csv")
+
+
+def _row(text: str) -> str:
+    text = text.replace("\t", " │ ").replace("\n", "⏎")
+    return text if len(text) <= 80 else text[:79] + "…"

@@ -1,0 +1,114 @@
+"""One way in: `read` makes a `TemporalKB` of whatever names or holds one."""
+
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from timeplex.errors import InputError, UnknownNameError
+from timeplex.kb import benchmarks, sample, store
+from timeplex.kb.dates import Granularity
+from timeplex.kb.download import Progress
+from timeplex.kb.facts import TemporalKB
+from timeplex.kb.readers import find_splits, from_frame, read_files, read_folder
+from timeplex.kb.readers.columns import Columns
+
+
+def read(
+    source: Any,
+    *,
+    subject: str | None = None,
+    relation: str | None = None,
+    object: str | None = None,
+    begin: str | None = None,
+    end: str | None = None,
+    granularity: Granularity | str | None = None,
+    labels: str | Path | None = None,
+    encoding: str | None = None,
+    data_dir: str | Path | None = None,
+    progress: Progress | None = None,
+) -> TemporalKB:
+    """Read a temporal KB.
+
+    `source` is a benchmark's name (`yago11k`, `wikidata12k`, `icews14`, `icews05-15`), `sample`, a KB
+    folder, a folder with train, valid and test files, a file (CSV, TSV, JSON lines, Parquet, HyTE text; each
+    also `.gz`), a list of files, or a DataFrame of pandas, polars or pyarrow.
+
+    For files and DataFrames: `subject` … `end` name the columns where their own names do not tell
+    (`relation="=playsFor"` gives all rows one relation); with a begin and no end column each row is an
+    event; `granularity` is `year`, `month` or `day` (detected if not given); `labels` is a file with a label
+    for each id; `encoding` is that of a text file that is not UTF-8. `data_dir` is where benchmarks lie.
+
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"who": ["Ada"], "what": ["bornIn"], "where": ["London"], "year": [1815]})
+    >>> read(table, subject="who", relation="what", object="where")
+    TemporalKB(table: 2 entities, 1 relations, train 1 facts, by year)
+    """
+    columns = Columns(subject, relation, object, begin, end)
+    unit = _granularity(granularity)
+    if isinstance(source, str | os.PathLike):
+        return _read_named(source, columns, unit, labels, encoding, data_dir, progress)
+    if isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source):
+        return read_files(
+            [Path(part) for part in source],
+            columns=columns,
+            granularity=unit,
+            encoding=encoding,
+            labels=None if labels is None else Path(labels),
+        )
+    return from_frame(source, columns=columns, granularity=unit)
+
+
+def _granularity(granularity: Granularity | str | None) -> Granularity | None:
+    if granularity is None:
+        return None
+    try:
+        return Granularity(granularity)
+    except ValueError as error:
+        raise InputError(f"{granularity!r} is not a granularity.", "Use year, month or day.") from error
+
+
+def _read_named(
+    source: str | os.PathLike[str],
+    columns: Columns,
+    granularity: Granularity | None,
+    labels: str | Path | None,
+    encoding: str | None,
+    data_dir: str | Path | None,
+    progress: Progress | None,
+) -> TemporalKB:
+    """A name or a path. Names come first: a folder of the same name is reached as ./name."""
+    ready_made = source in benchmarks.BENCHMARKS or source == "sample"
+    path = Path(source)
+    if ready_made or store.is_kb_folder(path):
+        if columns.given or granularity or labels or encoding:
+            raise InputError(f"{source} is a KB already.", "Columns, granularity, labels and encoding are for files.")
+        if source == "sample":
+            return sample.load()
+        if not ready_made:
+            return store.load(path)
+        return benchmarks.load(str(source), None if data_dir is None else Path(data_dir), progress=progress)
+    if path.is_dir():
+        if not find_splits(path):
+            raise InputError(
+                f"{path} is a folder with neither a KB nor a train file.",
+                "Give a file, or a folder that `timeplex import` made or that has train.txt, valid.txt, test.txt.",
+            )
+        return read_folder(path, columns=columns, granularity=granularity)
+    if not path.exists():
+        raise _unknown(str(source))
+    return read_files(
+        [path],
+        columns=columns,
+        granularity=granularity,
+        encoding=encoding,
+        labels=None if labels is None else Path(labels),
+    )
+
+
+def _unknown(source: str) -> UnknownNameError:
+    names = [*benchmarks.BENCHMARKS, "sample"]
+    close = difflib.get_close_matches(source.lower(), names, n=1)
+    hint = f"Did you mean {close[0]!r}?" if close else f"Known names are {', '.join(names)}."
+    return UnknownNameError(f"{source!r} is neither a known KB nor a path that exists.", hint)
