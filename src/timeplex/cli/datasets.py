@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, console, print_json, print_table
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, print_table, say
 
 
 def datasets(data_dir: Path | None = DATA_DIR_OPTION, as_json: bool = JSON_OPTION) -> None:
@@ -31,6 +31,5 @@ def datasets(data_dir: Path | None = DATA_DIR_OPTION, as_json: bool = JSON_OPTIO
     headers = ["name", "entities", "relations", "train", "valid", "test", "by", "here"]
     table = [[*list(row.values())[:7], "yes" if row["folder"] else "no"] for row in rows]
     print_table("Benchmarks", headers, table)
-    out = console()
-    out.print("One that is not here is downloaded on first use. `sample` comes with the package.")
-    out.print("Next: timeplex stats sample")
+    say("One that is not here is downloaded on first use. `sample` comes with the package.")
+    say("Next: timeplex stats sample")

@@ -1,14 +1,15 @@
 """`timeplex import FILE…`: from tables of dated facts to a KB folder."""
 
 from pathlib import Path
+from shlex import quote
 
 import typer
 
-from timeplex.cli.show import JSON_OPTION, console, print_json, progress
+from timeplex.cli.show import JSON_OPTION, counted, print_json, progress, say
 
 
 def import_(
-    files: list[Path] = typer.Argument(..., metavar="FILE…", help="CSV, TSV, JSON lines, Parquet or text (also .gz)."),
+    files: list[Path] = typer.Argument(..., metavar="FILE", help="CSV, TSV, JSON lines, Parquet or text (also .gz)."),
     output: Path = typer.Option(..., "-o", "--output", metavar="DIR", help="The KB folder to write."),
     subject: str | None = typer.Option(None, help="The column of the subject."),
     relation: str | None = typer.Option(None, help="The column of the relation, or =NAME for one relation."),
@@ -49,11 +50,9 @@ def import_(
         print_json({**described, "folder": str(output)})
         return
     show(kb.problems, most)
-    out = console()
-    out.print(f"{kb!r}")
+    say(f"{kb!r}")
     calendar = len(kb.timeline("calendar"))
     if kb.granularity != "year" and calendar > 2 * len(kb):
-        out.print(
-            f"Note: there are {calendar:,} {kb.granularity}s for {len(kb):,} facts; a coarser --granularity may serve."
-        )
-    out.print(f"Saved in {output}. Next: timeplex stats {output}")
+        instants, facts = counted(calendar, str(kb.granularity)), counted(len(kb), "fact")
+        say(f"Note: there are {instants} for {facts}; a coarser --granularity may serve.")
+    say(f"Saved in {output}. Next: timeplex stats {quote(str(output))}")

@@ -9,14 +9,19 @@ from timeplex.cli.show import (
     DATA_DIR_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
-    console,
+    counted,
     print_json,
     print_table,
     progress,
+    say,
 )
+from timeplex.errors import InputError
 
 if TYPE_CHECKING:
     from timeplex.kb.problems import Problems
+
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+"""What the problems can be written as; each also with .gz."""
 
 
 def problems(
@@ -32,6 +37,9 @@ def problems(
     """
     from timeplex.kb.source import read
 
+    if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
+        # The facts of a KB can be written in more ways (.txt) than a table of problems.
+        raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, progress=report).problems
     if output is not None:
@@ -43,16 +51,15 @@ def problems(
         return
     show(found, most)
     if output is not None:
-        console().print(f"All {len(found):,} are in {output}.")
+        say(f"Wrote {counted(len(found), 'problem')} to {output}.")
 
 
 def show(found: "Problems", most: int) -> None:
     """Print the counts and the first problems of each kind."""
-    out = console()
-    facts = found.rows_read - found.set_aside
-    out.print(f"{found.rows_read:,} rows read = {facts:,} facts + {found.set_aside:,} rows set aside")
+    read, aside = counted(found.rows_read, "row"), counted(found.set_aside, "row")
+    say(f"{read} read = {counted(found.rows_read - found.set_aside, 'fact')} + {aside} set aside")
     if len(found) == 0:
-        out.print("No problem was found.")
+        say("No problem was found.")
         return
     print_table("", ["problem", "rows", "what was done"], [[kind, n, action] for kind, action, n in found.counts()])
     if most == 0:
@@ -73,7 +80,7 @@ def show(found: "Problems", most: int) -> None:
         ],
     )
     if len(found) > len(shown):
-        out.print(f"{len(found) - len(shown):,} more: see them with --most or -o FILE.csv")
+        say(f"{len(found) - len(shown):,} more: see them with --most or -o FILE.csv")
 
 
 def _row(text: str) -> str:

@@ -1,6 +1,11 @@
-"""How things are shown: tables, bars, JSON and progress."""
+"""How things are shown: sentences, tables, bars, JSON and progress.
+
+Names, rows and paths come from files of anyone's making. None of them is taken for markup, and no character
+of theirs reaches the terminal that it would act upon (see `visible`).
+"""
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,17 +22,40 @@ KB_ARGUMENT = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
 
+ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""What moves the cursor, sets colours or titles, turns the direction of writing around, or cannot be printed."""
+
+
+def visible(text: object) -> str:
+    """The text with each character that a terminal acts upon written out, such as \\x1b."""
+    return ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 fact`, `2,000 facts`; `plural` is for nouns that do not just take an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
 
 def console() -> "Console":
-    """Standard output; as wide as it needs to be when it is not a terminal."""
+    """Standard output; 120 columns wide where it is not a terminal."""
     from rich.console import Console
 
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=120)
 
 
+def say(sentence: str = "") -> None:
+    """One line. It is not broken, so that what another program reads, or one copies, is whole."""
+    from rich.text import Text
+
+    console().print(Text(visible(sentence)), soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False))
+    plain = not (sys.stdout.encoding or "").lower().startswith("utf")
+    written = json.dumps(value, indent=1, ensure_ascii=plain)
+    # An acting character can only stand in a string, where its escape means the same.
+    typer.echo(ACTING.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written))
 
 
 def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -50,7 +78,7 @@ def _cell(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        return visible(value)
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
@@ -61,17 +89,14 @@ def percent(share: float) -> str:
 
 def print_bars(title: str, rows: Sequence[tuple[str, int]], width: int = 50) -> None:
     """A horizontal bar a row, scaled to the longest."""
-    from rich.text import Text
-
-    out = console()
-    out.print(Text(title))
+    say(title)
     most = max((number for _, number in rows), default=0)
     label_width = max((len(label) for label, _ in rows), default=0)
     for label, number in rows:
         eighths = round(8 * width * number / most) if most else 0
         eighths = max(eighths, 1) if number else 0
         bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-        out.print(Text(f"  {label:>{label_width}}  {bar} {number:,}"))
+        say(f"  {label:>{label_width}}  {bar} {number:,}")
 
 
 @contextmanager
@@ -84,9 +109,16 @@ def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         yield lambda done, total: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.filesize import decimal
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    texts = [TextColumn(f"{{task.{field}}}", markup=False) for field in ("description", "fields[bytes]")]
+    columns = (texts[0], BarColumn(), texts[1], TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        task = bar.add_task(visible(what), total=None, bytes="")
+
+        def report(done: int, total: int | None) -> None:
+            size = decimal(done) if total is None else f"{decimal(done)} of {decimal(total)}"
+            bar.update(task, completed=done, total=total, bytes=size)
+
+        yield report

@@ -2,10 +2,11 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, console, print_json, progress
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, print_json, progress, say
 
 
 def split(
@@ -40,10 +41,14 @@ def split(
     if as_json:
         print_json({"splits": sizes, "leakage": [asdict(row) for row in leaks], "folder": str(output)})
         return
-    out = console()
-    out.print(" · ".join(f"{name} {size:,}" for name, size in sizes.items()))
+    say(" · ".join(f"{name} {size:,}" for name, size in sizes.items()))
+    why = (
+        "facts of one instant stay together, undated ones in train"
+        if by_time
+        else "no entity in it may be unseen in train"
+    )
     for name, share in (("valid", valid), ("test", test)):
         if sizes[name] < 0.9 * share * len(parts):
-            out.print(f"Note: {name} is smaller than asked for, so that no entity in it is unseen in train.")
+            say(f"Note: {name} is smaller than asked for, because {why}.")
     show_leakage(leaks)
-    out.print(f"Saved in {output}.")
+    say(f"Saved in {output}. Next: timeplex stats {quote(str(output))}")

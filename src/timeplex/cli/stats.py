@@ -1,18 +1,20 @@
 """`timeplex stats KB`: what is in a KB."""
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from timeplex.cli.show import (
     DATA_DIR_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
-    console,
+    counted,
     percent,
     print_bars,
     print_json,
     print_table,
     progress,
+    say,
 )
 
 if TYPE_CHECKING:
@@ -40,50 +42,63 @@ def stats(kb: str = KB_ARGUMENT, data_dir: Path | None = DATA_DIR_OPTION, as_jso
 
 def show(stats: "Stats", source: str) -> None:
     """Print the statistics as tables and bars; `source` is what the user called the KB."""
-    out = console()
     sizes = " · ".join(f"{split} {number:,}" for split, number in stats.splits.items())
-    out.print(f"{stats.name}: {stats.facts:,} facts ({sizes})")
-    time = f"{stats.first} to {stats.last} by {stats.granularity}" if stats.first else "no date at all"
-    out.print(
-        f"{stats.entities:,} entities · {stats.relations:,} relations · {time} · {stats.instants:,} instants occur"
-    )
-    unusable = stats.unusable_begins + stats.unusable_ends
-    out.print(
-        f"{stats.events:,} events (begin = end) · {stats.open_ends:,} open ends · {stats.open_begins:,} open begins"
-        + (f" · {unusable:,} dates stated but not usable" if unusable else "")
-        + (f" · {stats.reversed_spans:,} reversed spans" if stats.reversed_spans else "")
-        + f" · {stats.recurring_triples:,} triples recur"
-    )
-    print_table(
-        "",
-        ["relation", "facts", "events", f"median {stats.granularity}s", "open begin", "open end"],
-        [
-            [
-                row.label if row.label == row.relation else f"{row.label} ({row.relation})",
-                row.facts,
-                percent(row.share_of_events),
-                row.median_duration,
-                percent(row.open_begins),
-                percent(row.open_ends),
-            ]
-            for row in stats.by_relation[:MOST_RELATIONS]
-        ],
-    )
-    if len(stats.by_relation) > MOST_RELATIONS:
-        out.print(f"… and {len(stats.by_relation) - MOST_RELATIONS} more relations (all with --json)\n")
+    say(f"{stats.name}: {counted(stats.facts, 'fact')} ({sizes})")
+    size = f"{counted(stats.entities, 'entity', 'entities')} · {counted(stats.relations, 'relation')}"
+    recurring = counted(stats.recurring_triples, "recurring triple")
+    if stats.first is None:
+        say(f"{size} · {recurring} · no date at all")
+    else:
+        instants = counted(stats.instants, "instant")
+        say(f"{size} · {instants} from {stats.first} to {stats.last} by {stats.granularity}")
+        say(" · ".join([*_spans(stats), recurring]))
+    _show_relations(stats)
     if stats.histogram:
         rows = [(first if first == last else f"{first} … {last}", number) for first, last, number in stats.histogram]
         print_bars("Facts by the time they begin", rows)
-        out.print()
+        say()
     if stats.problems:
         kinds = " · ".join(f"{number:,} {kind}" for kind, number in stats.problems.items())
-        out.print(f"Problems in the source: {kinds} (see: timeplex problems {source})")
-    if stats.leakage:
-        show_leakage(stats.leakage)
+        say(f"Problems in the source: {kinds} (see: timeplex problems {quote(source)})")
+    show_leakage(stats.leakage)
+
+
+def _spans(stats: "Stats") -> list[str]:
+    """What is to be said of begins and ends; oddities only where there are any."""
+    unusable = stats.unusable_begins + stats.unusable_ends
+    return [
+        f"{counted(stats.events, 'event')} (begin = end)",
+        counted(stats.open_ends, "open end"),
+        counted(stats.open_begins, "open begin"),
+        *([f"{counted(unusable, 'date')} stated but not usable"] if unusable else []),
+        *([counted(stats.reversed_spans, "reversed span")] if stats.reversed_spans else []),
+    ]
+
+
+def _show_relations(stats: "Stats") -> None:
+    """A row a relation; without any date there is nothing to say but how many facts it has."""
+    dated = ["events", f"median {stats.granularity}s", "open begin", "open end"] if stats.first is not None else []
+    rows = [
+        [
+            row.label if row.label == row.relation else f"{row.label} ({row.relation})",
+            row.facts,
+            percent(row.share_of_events),
+            row.median_duration,
+            percent(row.open_begins),
+            percent(row.open_ends),
+        ][: 2 + len(dated)]
+        for row in stats.by_relation[:MOST_RELATIONS]
+    ]
+    print_table("", ["relation", "facts", *dated], rows)
+    if len(stats.by_relation) > MOST_RELATIONS:
+        say(f"… and {counted(len(stats.by_relation) - MOST_RELATIONS, 'more relation')} (all with --json)")
+        say()
 
 
 def show_leakage(rows: "list[Leakage]") -> None:
-    """Print how much of valid and test is given away by train."""
+    """Print how much of valid and test is given away by train; nothing if both are empty."""
+    if not rows:
+        return
     print_table(
         "How much of a split stands in train",
         ["split", "facts", "same triple", "mirrored", "… same span", "same pair", "unseen entity"],

@@ -43,11 +43,11 @@ def assemble(
     begin, end = (_DateColumn(texts, dates.parse(texts), codes) for (codes,), texts in date_columns)
     granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
     first, last = _spans(rows, begin, end, granularity)
-    _report_implausible(rows, first, last, granularity)
-    facts = Facts(*(column.astype(np.int32) for column in (s, r, o, first, last)))
+    _report_implausible(rows, (begin, first), (end, last), granularity)
+    facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
     chosen = _first_copies(rows, facts)
     splits = {
-        split: facts[np.flatnonzero(chosen & (rows.split == number))]
+        split: _part(facts, chosen & (rows.split == number))
         for number, split in enumerate(SPLITS)
         if split == "train" or any(table.split == split for table in tables)
     }
@@ -135,12 +135,16 @@ def _date(table: Table, role: str) -> pl.Expr:
     return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
 
 
+def _part(facts: Facts, chosen: Mask) -> Facts:
+    return facts if chosen.all() else facts[np.flatnonzero(chosen)]
+
+
 def _used(labels: Mapping[str, str] | None, names: pl.Series) -> dict[str, str]:
     present = set(names) if labels else set()
     return {name: label for name, label in (labels or {}).items() if name in present}
 
 
-def _encode(rows: _Rows) -> list[tuple[list[Ints], pl.Series]]:
+def _encode(rows: _Rows) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
     """Numbers and distinct texts of entities, relations, begins and ends; rows without a name are set aside."""
     groups = (("subject", "object"), ("relation",), ("begin",), ("end",))
     encoded = encode(rows.frame, *groups)
@@ -163,7 +167,7 @@ class _DateColumn:
 
     texts: pl.Series
     parsed: dates.Dates
-    codes: Ints
+    codes: NDArray[np.int32]
 
     def precisions(self) -> Ints:
         """How many rows state nothing, the year, the month, the day. Shape (4,)."""
@@ -178,12 +182,16 @@ class _DateColumn:
     def place(self, granularity: Granularity, otherwise: int) -> tuple[Ints, Ints]:
         """First and last instant of each row's date, `otherwise` where it is not known."""
         known = self.parsed.state == State.KNOWN
-        first, last = (np.where(known, ends, otherwise) for ends in dates.place(self.parsed, granularity))
+        first, last = (np.where(known, ends, otherwise) for ends in self.place_distinct(granularity))
         return first[self.codes], last[self.codes]
 
+    def place_distinct(self, granularity: Granularity) -> tuple[Ints, Ints]:
+        """First and last instant of each distinct date (without meaning where it is not known)."""
+        return dates.place(self.parsed, granularity)
+
     def text(self, row: int) -> str:
-        """A row's date as it stood in the source."""
-        return str(self.texts[int(self.codes[row])])
+        """A row's date as it stood in the source, without the blanks around it."""
+        return str(self.texts[int(self.codes[row])]).strip()
 
 
 def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granularity) -> tuple[Ints, Ints]:
@@ -214,14 +222,24 @@ def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granu
     return first, last
 
 
-def _report_implausible(rows: _Rows, begin: Ints, end: Ints, granularity: Granularity) -> None:
-    """Report dates far outside the mass of the data."""
-    low, high = plausible_range(begin, end, granularity)
+def _report_implausible(
+    rows: _Rows, begin: tuple[_DateColumn, Ints], end: tuple[_DateColumn, Ints], granularity: Granularity
+) -> None:
+    """Report dates far outside the mass of the data, given each column and the instants made of it."""
+    columns = {"begin": begin, "end": end}
+    places = [column.place_distinct(granularity)[0] for column, _ in columns.values()]
+    counts = [np.bincount(column.codes, minlength=len(column.texts)) for column, _ in columns.values()]
+    known = np.concatenate([column.parsed.state == State.KNOWN for column, _ in columns.values()])
+    low, high = plausible_range(np.concatenate(places)[known], np.concatenate(counts)[known], granularity)
     suggested = " to ".join(dates.write([low, high], granularity))
-    for role, instants in (("begin", begin), ("end", end)):
-        far = ((instants < low) & (instants != spans.OPEN_BEGIN)) | ((instants > high) & (instants != spans.OPEN_END))
+    for (role, (column, instants)), place in zip(columns.items(), places, strict=True):
+        suspect = (column.parsed.state == State.KNOWN) & ((place < low) | (place > high))
+        if not suspect.any():
+            continue
+        far = suspect[column.codes]
         if role == "end":
-            far &= end != begin  # an event is reported once
+            # An event is reported once, and an end that was set to its begin is not there any more.
+            far &= end[1] != begin[1]
         reasons = [
             f"the {role} {text} is far from the other dates, which suggest {suggested}"
             for text in dates.write(instants[far], granularity)
@@ -229,16 +247,17 @@ def _report_implausible(rows: _Rows, begin: Ints, end: Ints, granularity: Granul
         rows.report(far, Kind.IMPLAUSIBLE, Action.KEPT, role, reasons)
 
 
-def plausible_range(begin: Ints, end: Ints, granularity: Granularity) -> tuple[int, int]:
+def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> tuple[int, int]:
     """The range outside of which an instant is implausible: `FAR` times the spread on either side.
 
     The spread is the distance of the median to the 5 % and the 95 % quantile, but at least ten years.
+    `counts` says how often each instant occurs.
     """
-    closed = np.concatenate([begin[begin != spans.OPEN_BEGIN], end[end != spans.OPEN_END]])
-    if len(closed) == 0:
+    if len(instants) == 0:
         return 0, 0
-    below = np.cumsum(np.bincount(closed - closed.min())) / len(closed)
-    low, middle, high = np.searchsorted(below, [0.05, 0.5, 0.95]) + closed.min()
+    order = np.argsort(instants, kind="stable")
+    share = np.cumsum(counts[order]) / counts.sum()
+    low, middle, high = instants[order][np.searchsorted(share, [0.05, 0.5, 0.95])]
     least = 10 * {Granularity.YEAR: 1, Granularity.MONTH: 12, Granularity.DAY: 365}[granularity]
     return int(middle - FAR * max(middle - low, least)), int(middle + FAR * max(high - middle, least))
 

@@ -230,8 +230,10 @@ class TemporalKB:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the named facts of all splits, whatever their order."""
-        table = self.to_polars().select(pl.concat_str(pl.all().fill_null(""), separator="\x1f").sort().alias("fact"))
-        return hashlib.sha256("\x1e".join(table["fact"]).encode()).hexdigest()
+        texts = pl.all().fill_null("")
+        # The lengths of the texts stand first, so that no name, whatever is in it, can pass for two.
+        facts = self.to_polars().select(fact=pl.concat_str(texts.str.len_bytes(), texts, separator=":"))["fact"]
+        return hashlib.sha256("".join(facts.sort()).encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TemporalKB):

@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,25 +12,31 @@ from numpy.typing import NDArray
 from timeplex.errors import UnknownNameError
 
 
-def encode(frame: pl.DataFrame, *groups: tuple[str, ...]) -> list[tuple[list[NDArray[np.int64]], pl.Series]]:
+def encode(frame: pl.DataFrame, *groups: tuple[str, ...]) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
     """Number the distinct texts of each group of columns in sorted order: column = distinct[codes].
 
     Returns for each group the codes, one array a column, and the distinct texts. Nulls are not allowed.
     """
-    # A categorical with a mapping of its own gives codes and distinct texts in one pass over the rows.
-    seen = {column: pl.Categories.random() for group in groups for column in group}
-    codes = frame.select(pl.col(column).cast(pl.Categorical(seen[column])) for column in seen)
+    # A categorical with a mapping of its own numbers the texts as they come, in one pass over the rows.
+    columns = [column for group in groups for column in group]
+    seen = frame.select(pl.col(column).cast(pl.Categorical(pl.Categories.random())) for column in columns)
     encoded = []
     for group in groups:
-        texts = [seen[column].to_series().cast(pl.String) for column in group]
+        codes = [seen[column].to_physical().to_numpy() for column in group]
+        texts = [frame[column].gather(_any_row_of_each(code)) for column, code in zip(group, codes, strict=True)]
         together = pl.concat(texts).alias("name")
-        rank = together.rank("dense").to_numpy().astype(np.int64) - 1
-        at = np.empty(rank.max(initial=-1) + 1, np.int64)
-        at[rank] = np.arange(len(rank))
+        rank = together.rank("dense").to_numpy().astype(np.int32) - 1
         ranks = np.split(rank, np.cumsum([len(column) for column in texts[:-1]]))
-        rows = [of[codes[column].to_physical().to_numpy()] for of, column in zip(ranks, group, strict=True)]
-        encoded.append((rows, together.gather(at)))
+        numbered = [of[code] for of, code in zip(ranks, codes, strict=True)]
+        encoded.append((numbered, together.gather(_any_row_of_each(rank))))
     return encoded
+
+
+def _any_row_of_each(codes: NDArray[Any]) -> NDArray[np.int64]:
+    """For each code 0, 1, … one row that has it; every code up to the greatest must occur."""
+    rows = np.empty(int(codes.max(initial=0)) + 1 if len(codes) else 0, np.int64)
+    rows[codes] = np.arange(len(codes))
+    return rows
 
 
 def _increasing(names: pl.Series) -> bool:
@@ -50,7 +57,8 @@ class Names:
     def __init__(self, names: pl.Series, labels: dict[str, str] | None = None) -> None:
         names = names.cast(pl.String).alias("name")
         self.names = names if _increasing(names) else names.unique().sort()
-        self.labels = {name: label for name, label in (labels or {}).items() if name != label}
+        present = set(self.names) if labels else set()
+        self.labels = {name: label for name, label in (labels or {}).items() if name != label and name in present}
 
     def __len__(self) -> int:
         return len(self.names)

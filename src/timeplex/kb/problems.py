@@ -99,6 +99,11 @@ class Problems:
         chosen = self.frame.filter(pl.col("kind") == str(kind))
         return chosen if field is None else chosen.filter(pl.col("field") == field)
 
+    def of_facts(self, kind: Kind, field: str | None = None) -> pl.DataFrame:
+        """The problems of one kind in rows that became facts: not those of rows set aside for something else."""
+        aside = self.frame.filter(pl.col("action") == Action.SET_ASIDE)
+        return self.of(kind, field).join(aside, on=["file", "line"], how="anti")
+
     def counts(self) -> list[tuple[str, str, int]]:
         """(kind, action, number), most frequent first."""
         table = self.frame.group_by("kind", "action").len().sort("len", "kind", descending=[True, False])

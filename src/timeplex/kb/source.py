@@ -3,6 +3,7 @@
 import difflib
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ from timeplex.kb import benchmarks, sample, store
 from timeplex.kb.dates import Granularity
 from timeplex.kb.download import Progress
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.names import Names
 from timeplex.kb.readers import find_splits, from_frame, read_files, read_folder
 from timeplex.kb.readers.columns import Columns
+from timeplex.kb.readers.labels import read_labels
 
 
 def read(
@@ -38,7 +41,8 @@ def read(
     For files and DataFrames: `subject` … `end` name the columns where their own names do not tell
     (`relation="=playsFor"` gives all rows one relation); with a begin and no end column each row is an
     event; `granularity` is `year`, `month` or `day` (detected if not given); `labels` is a file with a label
-    for each id; `encoding` is that of a text file that is not UTF-8. `data_dir` is where benchmarks lie.
+    for each id (of entities); `encoding` is that of text files that are not UTF-8. `data_dir` is where
+    benchmarks lie.
 
     >>> import polars as pl
     >>> table = pl.DataFrame({"who": ["Ada"], "what": ["bornIn"], "where": ["London"], "year": [1815]})
@@ -57,7 +61,16 @@ def read(
             encoding=encoding,
             labels=None if labels is None else Path(labels),
         )
-    return from_frame(source, columns=columns, granularity=unit)
+    if encoding is not None:
+        raise InputError("An encoding is for files of text.", "Leave it out.")
+    return _with_labels(from_frame(source, columns=columns, granularity=unit), labels)
+
+
+def _with_labels(kb: TemporalKB, labels: str | Path | None) -> TemporalKB:
+    """The KB with the labels of a file for its entities, beside those that it has."""
+    if labels is None:
+        return kb
+    return replace(kb, entities=Names(kb.entities.names, {**kb.entities.labels, **read_labels(Path(labels))}))
 
 
 def _granularity(granularity: Granularity | str | None) -> Granularity | None:
@@ -81,7 +94,8 @@ def _read_named(
     """A name or a path. Names come first: a folder of the same name is reached as ./name."""
     ready_made = source in benchmarks.BENCHMARKS or source == "sample"
     path = Path(source)
-    if ready_made or store.is_kb_folder(path):
+    kind = None if ready_made else _kind(source)
+    if ready_made or kind == "KB":
         if columns.given or granularity or labels or encoding:
             raise InputError(f"{source} is a KB already.", "Columns, granularity, labels and encoding are for files.")
         if source == "sample":
@@ -89,15 +103,15 @@ def _read_named(
         if not ready_made:
             return store.load(path)
         return benchmarks.load(str(source), None if data_dir is None else Path(data_dir), progress=progress)
-    if path.is_dir():
+    if kind == "folder":
+        if encoding is not None:
+            raise InputError(f"{path} is a folder, whose files are read as UTF-8.", "Give --encoding for files.")
         if not find_splits(path):
             raise InputError(
                 f"{path} is a folder with neither a KB nor a train file.",
                 "Give a file, or a folder that `timeplex import` made or that has train.txt, valid.txt, test.txt.",
             )
-        return read_folder(path, columns=columns, granularity=granularity)
-    if not path.exists():
-        raise _unknown(str(source))
+        return _with_labels(read_folder(path, columns=columns, granularity=granularity), labels)
     return read_files(
         [path],
         columns=columns,
@@ -105,6 +119,26 @@ def _read_named(
         encoding=encoding,
         labels=None if labels is None else Path(labels),
     )
+
+
+def _kind(source: str | os.PathLike[str]) -> str:
+    """What lies at a path: KB, folder or file. Nothing at all is an error."""
+    path = Path(source)
+    try:
+        if str(source) == "":  # which would be the current folder
+            raise _unknown("")
+        if store.is_kb_folder(path):
+            return "KB"
+        if path.is_dir():
+            next(path.iterdir(), None)  # a folder that may not be listed shows itself here
+            return "folder"
+        if path.exists():
+            return "file"
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
+    except OSError:
+        pass  # such as a name that is too long for any file
+    raise _unknown(str(source))
 
 
 def _unknown(source: str) -> UnknownNameError:

@@ -91,8 +91,8 @@ def gap(a: Span, b: Span) -> Floats:
 def union(span: Span, group: ArrayLike | None = None) -> tuple[Ints, Ints, Ints]:
     """The union of all given spans, a group apart, as disjoint spans sorted by group and begin.
 
-    Spans that overlap or touch (end + 1 = begin) become one. Returns (begin, end, group). Shapes: (n,)
-    in, (m,) out with m ≤ n.
+    Spans that overlap or touch (end + 1 = begin) become one, empty ones add nothing. Returns (begin, end,
+    group). Shapes: (n,) in, (m,) out with m ≤ n.
 
     >>> union(([1990, 1993, 2000], [1992, 1995, 2001]))[:2]
     (array([1990, 2000]), array([1995, 2001]))
@@ -100,6 +100,7 @@ def union(span: Span, group: ArrayLike | None = None) -> tuple[Ints, Ints, Ints]
     begin, end = np.atleast_1d(_ints(span[0])), np.atleast_1d(_ints(span[1]))
     groups = np.zeros(len(begin), np.int64) if group is None else np.atleast_1d(_ints(group))
     order = np.lexsort((begin, groups))
+    order = order[(begin <= end)[order]]
     begin, end, groups = begin[order], end[order], groups[order]
     if len(begin) == 0:
         return begin, end, groups

@@ -19,11 +19,14 @@ def split_randomly(kb: TemporalKB, valid: float = 0.1, test: float = 0.1, seed: 
     another fact there. If too few may, valid and test are smaller than asked for, in proportion.
     """
     _check_shares(valid, test)
+    if seed < 0:
+        raise InputError(f"The seed cannot be {seed}.", "Give a seed of 0 or more.")
     facts = kb.facts
     order = np.random.default_rng(seed).permutation(len(facts))
-    wanted = round(len(facts) * valid) + round(len(facts) * test)
+    for_valid = round(len(facts) * valid)
+    wanted = for_valid + round(len(facts) * test)
     movable = _spare(facts, order, wanted, len(kb.entities), len(kb.relations))
-    to_valid = round(len(movable) * valid / (valid + test)) if valid + test else 0
+    to_valid = round(len(movable) * for_valid / wanted) if wanted else 0
     chosen = np.zeros(len(facts), np.int64)
     chosen[movable[:to_valid]] = SPLITS.index("valid")
     chosen[movable[to_valid:]] = SPLITS.index("test")
@@ -54,22 +57,30 @@ def _spare(facts: Facts, order: Ints, wanted: int, entities: int, relations: int
 def split_by_time(kb: TemporalKB, valid: float = 0.1, test: float = 0.1) -> TemporalKB:
     """All facts split by their begin: the latest are test, those before valid, the rest train.
 
-    Facts that begin at one instant stay together, so the shares are met as closely as instants allow. A
-    fact with no begin counts at its end; one with no date is train.
+    Facts that begin at one instant stay together. So test has the latest instants that come closest to its
+    share, then valid those before; each has at least one instant, if there are enough. A fact with no begin
+    counts at its end; one with no date is train.
     """
     _check_shares(valid, test)
     facts = kb.facts
     when = np.where(facts.begin != spans.OPEN_BEGIN, facts.begin, facts.end).astype(np.int64)
-    when[when == spans.OPEN_END] = spans.OPEN_BEGIN
-    ordered = np.sort(when)
-    chosen = np.zeros(len(facts), np.int64)
-    for share, split in ((valid + test, "valid"), (test, "test")):
-        first = len(facts) - round(len(facts) * share)
-        if first < len(facts):
-            chosen[(when >= ordered[first]) & (when != spans.OPEN_BEGIN)] = SPLITS.index(split)
-    if not (chosen == 0).any():
-        only = dates.write(ordered[-1:], kb.granularity)[0]
+    when[when == spans.OPEN_END] = spans.OPEN_BEGIN  # no date at all: before every instant
+    instants, at, sizes = np.unique(when, return_inverse=True, return_counts=True)
+    wanted = {split: round(len(facts) * share) for split, share in (("test", test), ("valid", valid))}
+    asked = [split for split, size in wanted.items() if size]
+    if asked and len(instants) == 1 and instants[0] != spans.OPEN_BEGIN:
+        only = dates.write(instants, kb.granularity)[0]
         raise InputError(f"All facts of {kb.name} begin at {only}.", "Split at random instead: leave out --by-time.")
+    chosen = np.zeros(len(facts), np.int64)
+    stop = len(instants)
+    for still, split in zip(range(len(asked), 0, -1), asked, strict=True):
+        if stop == 1:  # train keeps its instant
+            break
+        earliest = min(still, stop - 1)  # the parts to come, train among them, need an instant each
+        from_here_on = np.cumsum(sizes[earliest:stop][::-1])[::-1]
+        start = earliest + int(np.argmin(np.abs(from_here_on - wanted[split])))
+        chosen[(at >= start) & (at < stop)] = SPLITS.index(split)
+        stop = start
     return _with_splits(kb, facts, chosen)
 
 
@@ -91,7 +102,7 @@ class Leakage:
 
     split: str
     facts: int
-    same_triple: int  # (s, r, o) is in train at another time
+    same_triple: int  # (s, r, o) is in train, at whatever time
     mirrored: int  # (o, r, s) is in train
     mirrored_same_span: int  # … with the identical span
     same_pair: int  # s and o are linked in train by some relation, in either direction

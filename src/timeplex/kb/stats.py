@@ -68,7 +68,7 @@ def describe(kb: TemporalKB, bars: int = 24) -> Stats:
     timeline = kb.timeline("observed")
     open_begin, open_end = spans.is_open(facts.span)
     unusable = {
-        field: sum(len(kb.problems.of(kind, field)) for kind in (Kind.UNREADABLE_DATE, Kind.UNKNOWN_YEAR))
+        field: sum(len(kb.problems.of_facts(kind, field)) for kind in (Kind.UNREADABLE_DATE, Kind.UNKNOWN_YEAR))
         for field in ("begin", "end")
     }
     triples = np.unique(np.stack([facts.s, facts.r, facts.o]), axis=1, return_counts=True)[1]
@@ -88,11 +88,11 @@ def describe(kb: TemporalKB, bars: int = 24) -> Stats:
         open_ends=max(int(open_end.sum()) - unusable["end"], 0),
         unusable_begins=unusable["begin"],
         unusable_ends=unusable["end"],
-        reversed_spans=len(kb.problems.of(Kind.BEGIN_AFTER_END)),
+        reversed_spans=len(kb.problems.of_facts(Kind.BEGIN_AFTER_END)),
         recurring_triples=int((triples > 1).sum()),
         rows_read=kb.problems.rows_read,
         rows_set_aside=kb.problems.set_aside,
-        problems={kind: number for kind, _, number in kb.problems.counts()},
+        problems={kind: len(kb.problems.of(Kind(kind))) for kind, _, _ in kb.problems.counts()},
         leakage=leakage(kb),
         by_relation=_by_relation(kb, facts),
         histogram=_histogram(kb, facts, bars),
@@ -126,13 +126,14 @@ def _histogram(kb: TemporalKB, facts: Facts, bars: int) -> list[tuple[str, str, 
     """Facts over time in bins of a round width; what lies far outside goes into the outermost bins."""
     when = np.where(facts.begin != spans.OPEN_BEGIN, facts.begin, facts.end).astype(np.int64)
     when = when[when != spans.OPEN_END]
-    if len(when) == 0:
+    if len(when) == 0 or bars < 1:
         return []
     for unit, width in _bin_widths(kb.granularity):
         bins = dates.coarsen(when, kb.granularity, unit) // width
         low, high = np.quantile(bins, [0.02, 0.98], method="nearest")
         if high - low < bars:
             break
+    low = max(low, high - bars + 1)  # one bar cannot hold the years before and after 0, however wide
     counts = np.bincount(np.clip(bins, low, high) - low)
     starts = (low + np.arange(len(counts))) * width
     ends = starts + width - 1

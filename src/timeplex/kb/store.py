@@ -5,7 +5,7 @@ entities.parquet    name, label (null where the name is its own label)
 relations.parquet   the same
 problems.parquet    what was odd in the input
 kb.json             format, name, granularity, rows read, counts
-MANIFEST.json       SHA-256 of each file above
+MANIFEST.json       format, SHA-256 of each file above
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from timeplex.kb.problems import SCHEMA, Problems
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
 DESCRIPTION = "kb.json"
+FILES = ("entities.parquet", "facts.parquet", DESCRIPTION, "problems.parquet", "relations.parquet")
 
 
 def is_kb_folder(path: Path) -> bool:
@@ -54,31 +55,34 @@ def save(kb: TemporalKB, folder: Path) -> None:
             "entities": len(kb.entities),
             "relations": len(kb.relations),
         }
-        (building / DESCRIPTION).write_text(json.dumps(description, indent=1, ensure_ascii=False))
-        sums = {path.name: checksum(path) for path in sorted(building.iterdir())}
-        (building / MANIFEST).write_text(json.dumps({"format": FORMAT, "sha256": sums}, indent=1))
+        _write_json(building / DESCRIPTION, description)
+        _write_json(
+            building / MANIFEST, {"format": FORMAT, "sha256": {name: checksum(building / name) for name in FILES}}
+        )
 
 
 def load(folder: Path) -> TemporalKB:
     """Read a folder that `save` wrote, after checking every checksum."""
     if not is_kb_folder(folder):
         raise InputError(f"{folder} is not a KB folder.", "Make one with: timeplex import FILE -o DIR")
-    _verify(folder)
+    try:
+        verify(folder, FILES)
+        return _load(folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
+
+
+def _load(folder: Path) -> TemporalKB:
     description = _json(folder / DESCRIPTION)
-    if description["format"] != FORMAT:
-        raise InputError(
-            f"{folder} has format {description['format']}, this version reads format {FORMAT}.",
-            "Import the source again.",
-        )
-    frame = pl.read_parquet(folder / "facts.parquet", memory_map=False)
+    frame = _read(folder / "facts.parquet")
     splits = {split: _facts(frame.filter(pl.col("split") == split)) for split in description["splits"]}
     return TemporalKB(
-        _names(pl.read_parquet(folder / "entities.parquet", memory_map=False)),
-        _names(pl.read_parquet(folder / "relations.parquet", memory_map=False)),
+        _names(_read(folder / "entities.parquet")),
+        _names(_read(folder / "relations.parquet")),
         Granularity(description["granularity"]),
         splits,
         Problems(
-            pl.read_parquet(folder / "problems.parquet", memory_map=False).match_to_schema(SCHEMA),
+            _read(folder / "problems.parquet").match_to_schema(SCHEMA),
             description["rows_read"],
         ),
         description["name"],
@@ -98,9 +102,10 @@ def new_folder(folder: Path) -> Iterator[Path]:
     An existing KB folder or empty folder is replaced; anything else is refused.
     """
     check_target(folder)
+    place = folder.resolve()  # where a link leads to, so that the link stays
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        place.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
     except OSError as error:
         raise InputError(f"{folder} cannot be written: {error.strerror}.", "Choose another place.") from error
     try:
@@ -109,17 +114,26 @@ def new_folder(folder: Path) -> Iterator[Path]:
         for path in building.iterdir():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-        if folder.exists():
-            old = building.with_name(building.name + "-old")
-            folder.rename(old)
-            building.rename(folder)
-            shutil.rmtree(old)
-        else:
-            building.rename(folder)
+        _put(building, place)
     except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}.", "Is the disk full?") from error
+        raise InputError(f"{folder} cannot be written: {error.strerror or error}.", "Is the disk full?") from error
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _put(building: Path, folder: Path) -> None:
+    """Give the finished folder its name; if that fails, what had the name before has it again."""
+    if not folder.exists():
+        building.rename(folder)
+        return
+    old = building.with_name(building.name + "-old")
+    folder.rename(old)
+    try:
+        building.rename(folder)
+    except OSError:
+        old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def checksum(path: Path) -> str:
@@ -128,21 +142,37 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _verify(folder: Path) -> None:
-    sums = _json(folder / MANIFEST).get("sha256")
-    if not isinstance(sums, dict):
-        raise DamagedError(f"{folder / MANIFEST} lists no checksums.", "Import the source again.")
-    for name, expected in sums.items():
+def verify(folder: Path, files: Sequence[str]) -> None:
+    """Check that the manifest of a folder lists just these files, and that each has its checksum."""
+    manifest = _json(folder / MANIFEST)
+    found = manifest.get("format")
+    if found != FORMAT:
+        raise InputError(
+            f"{folder} has format {found}, this version reads format {FORMAT}.", "Import the source again."
+        )
+    sums = manifest.get("sha256")
+    if not isinstance(sums, dict) or set(sums) != set(files):
+        raise DamagedError(f"{folder / MANIFEST} does not list the checksums.", "Import the source again.")
+    for name in files:
         path = folder / name
         if not path.is_file():
             raise DamagedError(f"{path} is missing.", "Import the source again.")
-        if checksum(path) != expected:
+        if checksum(path) != sums[name]:
             raise DamagedError(f"{path} has been changed or damaged.", "Import the source again.")
+
+
+def _write_json(path: Path, value: dict[str, Any]) -> None:
+    path.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def _read(path: Path) -> pl.DataFrame:
+    """A Parquet file; its name is taken as it is, whatever characters are in it."""
+    return pl.read_parquet(path, memory_map=False, glob=False)
 
 
 def _json(path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise DamagedError(f"{path} is not JSON.", "Import the source again.") from error
     if not isinstance(value, dict):

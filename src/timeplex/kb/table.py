@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import polars as pl
 
@@ -22,6 +23,12 @@ class Table:
     rows: pl.DataFrame
     raw: Callable[[Sequence[int]], list[str]]
     problems: list[pl.DataFrame] = field(default_factory=list)
+
+    @classmethod
+    def empty(cls, source: str, split: str) -> Self:
+        """The table of a source that has no row at all."""
+        schema = {"line": pl.Int64, **dict.fromkeys(ROLES, pl.String)}
+        return cls(source, split, pl.DataFrame(schema=schema), lambda positions: [])
 
     @property
     def events(self) -> bool:

@@ -51,13 +51,15 @@ class Timeline:
     def position(self, instants: ArrayLike) -> Ints:
         """Position of each instant. One that is not on the timeline is an error that names it."""
         instants = np.asarray(instants, np.int64)
-        where = np.searchsorted(self.instants, instants)
-        found = where < len(self)
+        where = np.asarray(np.searchsorted(self.instants, instants))  # one instant alone would give no array
+        found = np.asarray(where < len(self))
         found[found] = self.instants[where[found]] == instants[found]
         if not found.all():
-            stranger = dates.write(instants[~found].ravel()[:1], self.granularity)[0]
+            stranger = instants[~found][:1]
+            is_open = stranger[0] in (spans.OPEN_BEGIN, spans.OPEN_END)
+            what = "An open end" if is_open else dates.write(stranger, self.granularity)[0]
             raise InputError(
-                f"{stranger} is not on the timeline.",
+                f"{what} is not on the timeline.",
                 f"It runs from {self.text(0)} to {self.text(-1)} ({self.kind})." if len(self) else "It is empty.",
             )
         return where

@@ -18,25 +18,32 @@ def write_file(kb: TemporalKB, path: Path, split: str | None = None) -> None:
     Columns are subject, relation, object, begin, end; an open end is an empty field. The file appears
     whole or not at all.
     """
-    frame = kb.to_polars()
-    if split is not None:
-        frame = frame.filter(pl.col("split") == split)
-    write_frame(frame.drop("split"), path)
+    write_frame(_facts(kb, split), path)
 
 
 def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt") -> None:
-    """Write train, valid and test files into a folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for split in kb.splits:
-        write_file(kb, folder / f"{split}{suffix}", split)
+    """Write train, valid and test files into a folder; none of them if one cannot be written in this format."""
+    paths = {split: folder / f"{split}{suffix}" for split in kb.splits}
+    files = {path: _packed(_facts(kb, split), path) for split, path in paths.items()}
+    for path, data in files.items():
+        _write_whole(path, data)
 
 
 def write_frame(frame: pl.DataFrame, path: Path) -> None:
     """Write any table in the format that the suffix names."""
+    _write_whole(path, _packed(frame, path))
+
+
+def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:
+    frame = kb.to_polars()
+    if split is not None:
+        frame = frame.filter(pl.col("split") == split)
+    return frame.drop("split")
+
+
+def _packed(frame: pl.DataFrame, path: Path) -> bytes:
     data = _encode(frame, path)
-    if path.suffix.lower() == ".gz":
-        data = gzip.compress(data, mtime=0)
-    _write_whole(path, data)
+    return gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data
 
 
 def _encode(frame: pl.DataFrame, path: Path) -> bytes:
@@ -46,7 +53,7 @@ def _encode(frame: pl.DataFrame, path: Path) -> bytes:
     buffer = io.BytesIO()
     if suffix in (".csv", ".tsv"):
         # A lone carriage return would be lost where it stands at a line's end, so such names are quoted.
-        quoted = frame.select(pl.any_horizontal(pl.all().str.contains("\r", literal=True)).any()).item()
+        quoted = frame.select(pl.any_horizontal(pl.col(pl.String).str.contains("\r", literal=True)).any()).item()
         frame.write_csv(
             buffer, separator="," if suffix == ".csv" else "\t", quote_style="non_numeric" if quoted else "necessary"
         )
@@ -69,10 +76,13 @@ def _hyte(frame: pl.DataFrame, path: Path) -> bytes:
     dashes = (pl.col("begin", "end").str.strip_prefix("-").str.count_matches("-", literal=True) * 3).cast(pl.Int64)
     stated = pl.col("begin", "end") + pl.lit("-##-##").str.slice(dashes)
     written = frame.with_columns(stated.fill_null("####-##-##"))
-    return written.write_csv(None, separator="\t", include_header=False, quote_style="never").encode()
+    text = written.write_csv(None, separator="\t", include_header=False, quote_style="never")
+    # A byte order mark is dropped from the beginning of a file: one that begins a name needs another before it.
+    return (f"\ufeff{text}" if text.startswith("\ufeff") else text).encode()
 
 
 def _write_whole(path: Path, data: bytes) -> None:
+    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
@@ -84,3 +94,6 @@ def _write_whole(path: Path, data: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

@@ -12,8 +12,9 @@ from timeplex.kb.assemble import assemble
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.readers.columns import Columns
-from timeplex.kb.readers.frames import read_frame, read_json_lines, read_parquet
+from timeplex.kb.readers.frames import read_frame, read_json_lines
 from timeplex.kb.readers.labels import LABEL_FILES, read_labels
+from timeplex.kb.readers.parquet import read_parquet
 from timeplex.kb.readers.text import read_text
 from timeplex.kb.table import Table
 
@@ -60,9 +61,13 @@ def _bytes(path: Path) -> bytes:
             data = gzip.decompress(data)
         except (OSError, EOFError, zlib.error) as error:
             raise InputError(f"{path} is not a whole gzip file.", "Pack or download it again.") from error
-    if not data:
-        raise InputError(f"{path} is empty.", "Give a file with one fact a line.")
     return data
+
+
+def _filled(table: Table) -> Table:
+    if table.rows_read == 0:
+        raise InputError(f"{table.source} is empty.", "Give a table with one fact a row.")
+    return table
 
 
 def read_files(
@@ -79,7 +84,7 @@ def read_files(
     files = list(dict.fromkeys(paths))
     if not files:
         raise InputError("There is no file to read.", "Give at least one path.")
-    tables = [read_table(path, columns=columns, encoding=encoding) for path in files]
+    tables = [_filled(read_table(path, columns=columns, encoding=encoding)) for path in files]
     entity_labels = read_labels(labels) if labels is not None else None
     name = name or files[0].name.split(".")[0]
     return assemble(tables, name=name, granularity=granularity, entity_labels=entity_labels)
@@ -107,12 +112,13 @@ def read_folder(
     granularity: Granularity | None = None,
     name: str | None = None,
 ) -> TemporalKB:
-    """Read a folder with train, valid and test files (valid and test may be missing), and its labels."""
+    """Read a folder with train, valid and test files (valid and test may be missing or empty), and its labels."""
     columns = columns or Columns()
     files = find_splits(folder)
     if "train" not in files:
         raise InputError(f"{folder} has no train file.", "It wants train.txt (or .csv, .tsv, .parquet, .jsonl).")
     tables = [read_table(path, split=split, columns=columns) for split, path in files.items()]
+    _filled(tables[0])
     labels = {kind: read_labels(folder / file) for kind, file in LABEL_FILES.items() if (folder / file).is_file()}
     return assemble(
         tables,
@@ -128,4 +134,4 @@ def from_frame(
 ) -> TemporalKB:
     """Read a DataFrame of pandas, polars or pyarrow."""
     table = read_frame(frame, source="DataFrame", split="train", columns=columns or Columns())
-    return assemble([table], name=name, granularity=granularity)
+    return assemble([_filled(table)], name=name, granularity=granularity)

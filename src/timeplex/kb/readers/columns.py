@@ -18,6 +18,9 @@ KNOWN_NAMES = {
 """Header names that are understood without being told, in lower case; `begin_date`, `start_time`,
 `end year` and the like count as well."""
 
+LIST_LENGTH = 300
+"""Characters of a list of columns that a message shows."""
+
 
 @dataclass(frozen=True)
 class Columns:
@@ -67,6 +70,12 @@ def _plain(name: str) -> str:
     return name
 
 
+def _listed(header: Sequence[str]) -> str:
+    """The columns on one line; what looks like a header may be a very long line of anything."""
+    names = ", ".join(name if name.isprintable() else ascii(name) for name in header)
+    return names if len(names) <= LIST_LENGTH else f"{names[:LIST_LENGTH]} …"
+
+
 def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
     """The layout by the names in a header; a column that cannot be found is an error that lists them all."""
     plain = [_plain(name) for name in header]
@@ -76,7 +85,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
         if own is not None:
             if own in header:
                 return list(header).index(own)
-            raise InputError(f"{source} has no column {own!r}.", f"Its columns are: {', '.join(header)}.")
+            raise InputError(f"{source} has no column {own!r}.", f"Its columns are: {_listed(header)}.")
         for name in KNOWN_NAMES[role]:
             if name in plain:
                 return plain.index(name)
@@ -87,7 +96,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
         if position is None:
             raise InputError(
                 f"{source} has no column for the {role}.",
-                f"Its columns are: {', '.join(header)}. Say which it is: timeplex import … --{role} COLUMN.",
+                f"Its columns are: {_listed(header)}. Say which it is: timeplex import … --{role} COLUMN.",
             )
         return position
 
@@ -104,7 +113,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
     if len(set(layout.positions)) < len(layout.positions):
         raise InputError(
             f"Two roles of {source} would be read from one column.",
-            f"Its columns are: {', '.join(header)}. Name them with --subject, --relation, --object, --begin, --end.",
+            f"Its columns are: {_listed(header)}. Name them with --subject, --relation, --object, --begin, --end.",
         )
     return layout
 
@@ -112,18 +121,20 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
 def find_layout(first_row: Sequence[str], wanted: Columns, source: str) -> tuple[Layout, bool]:
     """The layout of a table of text by its first row, and whether that row is a header.
 
-    It is one if the user named columns, if it holds usual names for subject, relation and object, or if
-    the table does not look like the headerless s r o [begin [end]].
+    It is one if the user named columns, if it holds usual names for subject, relation and object (and no
+    date, for these may be the names of a fact), or if the table does not look like the headerless
+    s r o [begin [end]].
     """
     plain = {_plain(name) for name in first_row}
     usual = all(plain & set(KNOWN_NAMES[role]) for role in ("subject", "relation", "object"))
+    stated = [text for text in first_row[3:] if text.strip()]
     layout = BY_POSITION.get(len(first_row))
-    if wanted.given or usual or layout is None or not _dated(first_row[3:]):
+    if wanted.given or layout is None or (usual and not stated) or not _dated(stated):
         return by_header(first_row, wanted, source), True
     return layout, False
 
 
 def _dated(texts: Sequence[str]) -> bool:
-    """Whether at least one text is a date or all are open (an unreadable one beside a date is forgiven)."""
+    """Whether there is no text or at least one is a date or `####` (an unreadable one beside it is forgiven)."""
     states = dates.parse(pl.Series(list(texts), dtype=pl.String)).state
     return len(states) == 0 or bool((states != dates.State.UNREADABLE).any())

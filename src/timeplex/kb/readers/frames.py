@@ -1,6 +1,5 @@
-"""Parquet, JSON lines and any DataFrame (pandas, polars, pyarrow … by narwhals)."""
+"""JSON lines and any DataFrame (pandas, polars, pyarrow … by narwhals)."""
 
-import io
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +8,8 @@ import narwhals as nw
 import polars as pl
 
 from timeplex.errors import InputError
+from timeplex.kb import dates
+from timeplex.kb.dates import Granularity
 from timeplex.kb.problems import Action, Kind, record
 from timeplex.kb.readers.columns import Columns, Layout, by_header
 from timeplex.kb.table import ROLES, Table
@@ -23,8 +24,10 @@ def read_frame(frame: Any, *, source: str, split: str, columns: Columns) -> Tabl
             f"{type(frame).__name__} is not a table that can be read.",
             "Give a path, or a DataFrame of pandas, polars or pyarrow.",
         ) from error
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"Two columns of {source} have the same name.", "Rename one.") from error
     if data.is_empty():
-        raise InputError(f"{source} is empty.", "Give a table with one fact a row.")
+        return Table.empty(source, split)
     layout = by_header([str(name) for name in data.columns], columns, source)
     texts = {at: _texts(data[:, at], source) for at in layout.positions}
     rows = _rows(texts, layout, len(data)).with_columns(line=pl.int_range(1, len(data) + 1, dtype=pl.Int64))
@@ -45,31 +48,43 @@ def _rows(texts: dict[int, pl.Series], layout: Layout, height: int) -> pl.DataFr
 
 
 def _texts(column: Any, source: str) -> pl.Series:
-    """A column of any type as texts with nulls; dates and times as ISO."""
+    """A column of any type as texts with nulls; dates and times as ISO days."""
     kind = column.dtype
     if isinstance(kind, nw.Date | nw.Datetime):
-        column = column.dt.to_string("%Y-%m-%d")
-    elif kind.is_numeric() or isinstance(kind, nw.Categorical | nw.Enum | nw.Boolean):
-        column = column.cast(nw.String)
-    elif kind.is_nested() or kind.is_temporal() or isinstance(kind, nw.Binary):
+        return _days(column)
+    if kind.is_nested() or kind.is_temporal() or isinstance(kind, nw.Binary):
         raise InputError(
             f"Column {column.name!r} of {source} holds {kind}, which is neither a name nor a date.",
             "Turn it into text first.",
         )
-    values = [None if value is None or value != value else str(value) for value in column.to_list()]
+    native = column.to_native()
+    if isinstance(native, pl.Series) and native.dtype == pl.String:
+        return native
+    # Libraries differ in how they mark what is missing (None, NaN, NaT, NA) and in how they write numbers.
+    missing = column.is_null().to_list()
+    values = [None if null else _text(value) for value, null in zip(column.to_list(), missing, strict=True)]
     return pl.Series(values, dtype=pl.String)
 
 
-def read_parquet(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
-    """Read the bytes of a Parquet file."""
-    try:
-        frame = pl.read_parquet(io.BytesIO(data), memory_map=False)
-    except BaseException as error:
-        # A damaged file can make the decoder panic, and that is not an `Exception`.
-        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-            raise
-        raise InputError(f"{source} is not a readable Parquet file.", "It may be damaged: write it again.") from error
-    return read_frame(frame, source=source, split=split, columns=columns)
+def _days(column: Any) -> pl.Series:
+    """Dates and times as texts, by our own calendar: that of polars panics at a date far off."""
+    if getattr(column.dtype, "time_zone", None):
+        column = column.dt.replace_time_zone(None)
+    missing = column.is_null().to_list()
+    milliseconds = column.dt.timestamp("ms").to_list()
+    days = [0 if null else int(value) // 86_400_000 for value, null in zip(milliseconds, missing, strict=True)]
+    texts = pl.Series(dates.write(days, Granularity.DAY), dtype=pl.String)
+    return texts.zip_with(~pl.Series(missing, dtype=pl.Boolean), pl.Series([None], dtype=pl.String))
+
+
+def _text(value: Any) -> str | None:
+    """One value as text. A whole number is written without a point, for one gap makes a column of numbers floats."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return None if value != value else str(value).removesuffix(".0")
+    # A lone surrogate can stand in a Python string but not in UTF-8.
+    return str(value).encode(errors="replace").decode()
 
 
 def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
@@ -91,9 +106,10 @@ def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -
                 good.append((number, value))
             else:
                 bad[Kind.UNREADABLE_ROW].append((number, "the line is JSON, but not an object"))
+    if not good and any(bad.values()):
+        raise InputError(f"{source} holds no JSON object.", "Give one JSON object a line.")
     if not good:
-        what = "holds no JSON object" if any(bad.values()) else "is empty"
-        raise InputError(f"{source} {what}.", "Give one JSON object a line.")
+        return Table.empty(source, split)
     keys = list(dict.fromkeys(key for _, row in good for key in row))
     layout = by_header(keys, columns, source)
     texts = {at: pl.Series([_scalar(row.get(keys[at])) for _, row in good], dtype=pl.String) for at in layout.positions}
@@ -123,7 +139,6 @@ def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -
 
 def _scalar(value: Any) -> str | None:
     """A JSON value as text; lists and objects as JSON, which is no date and an honest name."""
-    if value is None or isinstance(value, str):
-        # A lone surrogate can be written in JSON but not in UTF-8.
-        return value if value is None else value.encode(errors="replace").decode()
-    return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
+    return None if value is None else _text(value)

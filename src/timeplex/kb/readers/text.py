@@ -1,7 +1,8 @@
 """CSV, TSV and HyTE/ICEWS text: any file of lines with a separator.
 
 A clean file is read in one go by polars. That it is clean is proved by counting bytes: valid UTF-8, no
-quotes, and (columns − 1) × lines separators in all while no line has more than its share, so none has less.
+quote, carriage return or NUL, and (columns − 1) × lines separators in all while no line has more than its
+share, so none has less.
 Otherwise the *plain* lines, which are clean by themselves, are still split by polars, and every other
 line is looked at by itself: a quoted record (which may run over several lines), or a problem.
 Memory: about eight times the size of the (unpacked) file at the peak.
@@ -25,6 +26,8 @@ from timeplex.kb.table import ROLES, Table
 MOST_LINES = 1000
 """A quoted record over more lines than this is taken for a quote that was never closed."""
 
+BYTE_ORDER_MARK = "\ufeff".encode()
+
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 
@@ -32,9 +35,9 @@ Ints = NDArray[np.int64]
 class Lines:
     """The lines of a file as positions in its bytes: line i is data[starts[i]:stops[i]], without its end."""
 
-    def __init__(self, data: bytes, encoding: str | None, source: str) -> None:
-        self.data = _as_utf8(data, encoding, source)
-        self.bytes = np.frombuffer(self.data, np.uint8)
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.bytes = np.frombuffer(data, np.uint8)
 
     @cached_property
     def _bounds(self) -> tuple[Ints, Ints]:
@@ -68,6 +71,7 @@ class Lines:
         line_feeds = self._total("\n", start) + (not data.endswith(b"\n"))
         separators = self._total(separator, start)
         odd = b"\r" in data or b"\0" in data or (quoting and data.find(b'"', start) >= 0)
+        odd = odd or data.startswith(BYTE_ORDER_MARK, start)  # polars would take it from the first field
         return not odd and separators == (width - 1) * line_feeds and (data.isascii() or _decodes(data))
 
     def _total(self, character: str, start: int) -> int:
@@ -127,11 +131,11 @@ def _as_utf8(data: bytes, encoding: str | None, source: str) -> bytes:
     if encoding is not None:
         try:
             return data.decode(encoding).removeprefix("\ufeff").encode()
-        except LookupError as error:
-            raise InputError(f"{encoding!r} is not an encoding.", "Try utf-8, cp1252 or utf-16.") from error
         except UnicodeError as error:
             raise InputError(f"{source} is not text in {encoding}.", "Give its real --encoding.") from error
-    return data.removeprefix(b"\xef\xbb\xbf")
+        except (LookupError, ValueError) as error:
+            raise InputError(f"{encoding!r} is not an encoding.", "Try utf-8, cp1252 or utf-16.") from error
+    return data.removeprefix(BYTE_ORDER_MARK)
 
 
 def _decodes(line: bytes) -> bool:
@@ -214,8 +218,11 @@ def read_text(
     encoding: str | None = None,
 ) -> Table:
     """Read the bytes of a text file; see the module's docstring for how."""
-    lines = Lines(data, encoding, source)
-    head, first = _head(lines, separator, quoting, source)
+    lines = Lines(_as_utf8(data, encoding, source))
+    beginning = _head(lines, separator, quoting, source)
+    if beginning is None:
+        return Table.empty(source, split)
+    head, first = beginning
     layout, has_header = find_layout(head, columns, source)
     start = first if has_header else 0
     names = [f"{position}" for position in range(len(head))]
@@ -235,11 +242,11 @@ def read_text(
     return Table(source, split, rows, raw, problems)
 
 
-def _head(lines: Lines, separator: str, quoting: bool, source: str) -> tuple[list[str], int]:
-    """The fields of the first row that is not blank, and the number of lines up to its end."""
+def _head(lines: Lines, separator: str, quoting: bool, source: str) -> tuple[list[str], int] | None:
+    """The fields of the first row that is not blank, and the number of lines up to its end; None without rows."""
     if b"\0" in lines.data[:4096]:
         raise InputError(f"{source} is not a table of text.", "Give CSV, TSV, JSON lines, Parquet or HyTE text.")
-    beginning = Lines(lines.data[: lines.data.find(b"\n", 1 << 16) + 1] or lines.data, None, source)
+    beginning = Lines(lines.data[: lines.data.find(b"\n", 1 << 16) + 1] or lines.data)
     for part in (beginning, lines):  # a row this long is rare, but the rest of the file may be needed
         filled = np.flatnonzero(part.stops > part.starts)
         if len(filled):
@@ -247,7 +254,7 @@ def _head(lines: Lines, separator: str, quoting: bool, source: str) -> tuple[lis
             if head.problem is not None:
                 raise InputError(f"The first line of {source} is not UTF-8 text.", "Say its --encoding.")
             return head.fields, head.last + 1
-    raise InputError(f"{source} is empty.", "Give a file with one fact a line.")
+    return None
 
 
 def _roles(layout: Layout, names: list[str]) -> list[pl.Expr]:
@@ -260,6 +267,10 @@ def _roles(layout: Layout, names: list[str]) -> list[pl.Expr]:
 
 def _split(data: bytes, names: list[str], separator: str, skip: int = 0) -> pl.DataFrame | None:
     """Split plain lines into fields, after `skip` lines; None if a line has more fields than names."""
+    if data.startswith(b"x"):  # polars would try to unpack what begins like zlib, such as "x^"
+        data, skip = b"\n" + data, skip + 1
+    elif data.startswith(BYTE_ORDER_MARK):  # polars drops one
+        data = BYTE_ORDER_MARK + data
     try:
         return pl.read_csv(
             data,
@@ -285,6 +296,8 @@ def _split_carefully(
     filled = lines.stops > lines.starts
     filled[:start] = False
     plain = filled & (lines.count(separator) == len(names) - 1) & ~lines.broken & (records.quotes == 0)
+    if lines.data.count(b"\r") > lines.data.count(b"\r\n"):  # polars drops one from the end of a field
+        plain &= lines.count("\r") == 0
     hard = _hard_records(records, np.flatnonzero(filled & ~plain), plain, len(names))
     split = _split(lines.only(plain), names, separator) if plain.any() else None
     good = [each for each in hard if each.problem is None]

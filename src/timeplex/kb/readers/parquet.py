@@ -1,0 +1,130 @@
+"""Parquet files.
+
+Polars trusts the counts that stand in a Parquet file and reserves the memory they ask for. One flipped bit
+can make a count negative or huge, and a memory request that cannot be met ends the whole process, which no
+`except` can prevent. So the counts are checked before polars sees the file: those in the footer against
+those in the header of each page. That is a walk over a few small structures, not over the data.
+"""
+
+import io
+from typing import Any
+
+import polars as pl
+
+from timeplex.errors import InputError
+from timeplex.kb.readers.columns import Columns
+from timeplex.kb.readers.frames import read_frame
+from timeplex.kb.table import Table
+
+MAGIC = b"PAR1"
+
+
+def read_parquet(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
+    """Read the bytes of a Parquet file."""
+    try:
+        check_counts(data)
+        frame = pl.read_parquet(io.BytesIO(data), memory_map=False)
+    except BaseException as error:
+        # A damaged file can also make the decoder panic, and that is not an `Exception`.
+        if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
+            raise
+        raise InputError(f"{source} is not a readable Parquet file.", "It may be damaged: write it again.") from error
+    return read_frame(frame, source=source, split=split, columns=columns)
+
+
+def check_counts(data: bytes) -> None:
+    """Raise some exception unless the counts of rows and values in the file fit together.
+
+    The numbers are those of the fields in the format's definition, parquet.thrift.
+    """
+    if not data.startswith(MAGIC) or not data.endswith(MAGIC):
+        raise ValueError("no magic number")
+    footer = _Thrift(data, len(data) - 8 - int.from_bytes(data[-8:-4], "little")).struct()
+    groups = footer[4]
+    for group in groups:
+        for chunk in group[1]:
+            _check_pages(data, chunk[3], rows=group[3])
+    _check(footer[3] == sum(group[3] for group in groups))
+
+
+def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> None:
+    values, start, dictionary = column[5], column[9], column.get(11) or 0
+    _check(0 <= rows <= values)  # there are more values than rows where they are nested in lists
+    pages = _Thrift(data, dictionary if 0 < dictionary < start else start)
+    seen = 0
+    while seen < values:
+        header = pages.struct()
+        kind, unpacked, packed = header[1], header[2], header[3]
+        _check(unpacked >= 0 and packed >= 0)
+        if kind in (0, 3):  # a page of data, in the first or the second form
+            count = header[5 if kind == 0 else 8][1]
+            _check(count >= 0)
+            seen += count
+        elif kind == 2:  # a dictionary, in which each entry takes at least a byte
+            _check(0 <= header[7][1] <= unpacked)
+        pages.at += packed
+    _check(seen == values)
+
+
+def _check(holds: bool) -> None:
+    if not holds:
+        raise ValueError("counts that do not fit together")
+
+
+class _Thrift:
+    """Reads structures in Thrift's compact protocol as {field number: value}; texts and floats are passed over."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        _check(at >= 0)
+        self.data, self.at = data, at
+
+    def struct(self) -> dict[int, Any]:
+        """The structure that begins here."""
+        fields: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._integer()
+            kind = head & 15
+            fields[number] = kind == 1 if kind in (1, 2) else self._value(kind)  # a boolean is in its kind
+        return fields
+
+    def _value(self, kind: int) -> Any:
+        match kind:
+            case 1 | 2 | 3:
+                return self._byte()
+            case 4 | 5 | 6:
+                return self._integer()
+            case 7:
+                self.at += 8
+            case 8:
+                length = self._natural()
+                self.at += length
+            case 9 | 10:
+                head = self._byte()
+                size = head >> 4 if head >> 4 < 15 else self._natural()
+                return [self._value(head & 15) for _ in range(size)]
+            case 11:
+                size = self._natural()
+                kinds = self._byte() if size else 0
+                return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
+            case 12:
+                return self.struct()
+            case _:
+                raise ValueError("unknown kind of field")
+        return None
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _natural(self) -> int:
+        number = shift = 0
+        while (byte := self._byte()) >= 128:
+            number |= (byte & 127) << shift
+            shift += 7
+            _check(shift < 64)
+        return number | byte << shift
+
+    def _integer(self) -> int:
+        number = self._natural()
+        return number >> 1 ^ -(number & 1)

@@ -1,0 +1,237 @@
+"""`timeplex import`."""
+
+import errno
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from tests.cli.conftest import EXAMPLES, Timeplex, contents
+from tests.cli.test_stats import KEYS
+
+from timeplex.kb.facts import TemporalKB
+
+CAREERS = EXAMPLES / "careers.csv"
+ERRORS = {
+    7: "begin after end",
+    9: "exact duplicate",
+    13: "unreadable date",
+    14: "empty field",
+    17: "implausible instant",
+    20: "unknown year",
+    21: "wrong column count",
+}
+
+
+def rows(folder: str | Path) -> list[tuple[str, ...]]:
+    """The facts of a KB folder in words."""
+    return TemporalKB.load(folder).to_polars().drop("split").rows()
+
+
+def test_every_error_of_the_example_is_reported_with_its_line(timeplex: Timeplex) -> None:
+    answer = timeplex("import", CAREERS, "-o", "careers.kb", "--object", "organisation")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("24 rows read = 21 facts + 3 rows set aside\n")
+    for line, kind in ERRORS.items():
+        assert f"\n {line:<6} {kind} " in answer.out
+    assert answer.out.endswith("Saved in careers.kb. Next: timeplex stats careers.kb\n")
+    found = json.loads(timeplex("problems", "careers.kb", "--json").out)["problems"]
+    assert {row["line"]: row["kind"] for row in found} == ERRORS
+    # The lines are those of the file, as an editor counts them.
+    source = CAREERS.read_text().splitlines()
+    assert [source[row["line"] - 1] for row in found] == [row["row"] for row in found]
+
+
+def test_import_then_stats_then_problems_then_split(timeplex: Timeplex) -> None:
+    assert timeplex("import", CAREERS, "-o", "careers.kb", "--object", "organisation").code == 0
+    assert timeplex("stats", "careers.kb").out.startswith("careers: 21 facts (train 21)\n14 entities · 3 relations · ")
+    assert timeplex("problems", "careers.kb", "-o", "odd.parquet").code == 0
+    assert pl.read_parquet("odd.parquet")["line"].to_list() == list(ERRORS)
+    assert timeplex("split", "careers.kb", "-o", "split.kb", "--seed", "1").out.startswith(
+        "train 17 · valid 2 · test 2"
+    )
+    assert sorted(rows("split.kb")) == sorted(rows("careers.kb"))
+    assert len(json.loads(timeplex("problems", "split.kb", "--json").out)["problems"]) == len(ERRORS)
+
+
+def test_json_has_the_documented_keys(timeplex: Timeplex) -> None:
+    answer = timeplex("import", CAREERS, "-o", "careers.kb", "--object", "organisation", "--json")
+    assert (answer.code, answer.err) == (0, "")
+    imported = json.loads(answer.out)
+    assert set(imported) == {*KEYS, "folder"}
+    assert (imported["facts"], imported["rows_set_aside"], imported["folder"]) == (21, 3, "careers.kb")
+
+
+def test_every_column_can_be_named(timeplex: Timeplex) -> None:
+    Path("odd.csv").write_text("bis,von,wen,wie,wer\n1995-03,1990-02,Bo,liebt,Al\n")
+    names = {"subject": "wer", "relation": "wie", "object": "wen", "begin": "von", "end": "bis"}
+    options = [part for role, column in names.items() for part in (f"--{role}", column)]
+    assert timeplex("import", "odd.csv", "-o", "odd.kb", *options).code == 0
+    assert rows("odd.kb") == [("Al", "liebt", "Bo", "1990-02", "1995-03")]
+    assert timeplex("import", "odd.csv", "-o", "odd.kb", *options, "--granularity", "year").code == 0
+    assert rows("odd.kb") == [("Al", "liebt", "Bo", "1990", "1995")]
+
+
+def test_one_relation_for_all_rows_and_one_date(timeplex: Timeplex) -> None:
+    Path("born.tsv").write_text("who\twhere\twhen\nAda\tLondon\t1815-12-10\n")
+    options = ["--subject", "who", "--object", "where", "--begin", "when", "--relation", "=bornIn"]
+    answer = timeplex("import", "born.tsv", "-o", "born.kb", *options, "--granularity", "day")
+    assert answer.code == 0
+    assert rows("born.kb") == [("Ada", "bornIn", "London", "1815-12-10", "1815-12-10")]
+
+
+def test_days_for_few_facts_are_remarked_upon(timeplex: Timeplex) -> None:
+    Path("facts.txt").write_text("a\tr\tb\t2001-01-01\t2001-12-31\n")
+    answer = timeplex("import", "facts.txt", "-o", "facts.kb")
+    assert "Note: there are 365 days for 1 fact; a coarser --granularity may serve.\n" in answer.out
+    assert "Note" not in timeplex("import", "facts.txt", "-o", "facts.kb", "--granularity", "year").out
+
+
+def test_labels(timeplex: Timeplex) -> None:
+    Path("facts.txt").write_text("Q1\tP1\tQ2\t1990\t1991\n")
+    Path("labels.tsv").write_text("Q1\tÅsa\nQ9\tnot in the facts\n")
+    assert timeplex("import", "facts.txt", "-o", "facts.kb", "--labels", "labels.tsv").code == 0
+    kb = TemporalKB.load("facts.kb")
+    assert {kb.entities.label(number) for number in range(len(kb.entities))} == {"Åsa", "Q2"}
+
+
+def test_encoding(timeplex: Timeplex) -> None:
+    Path("facts.csv").write_bytes("subject,relation,object,begin\nZoë,naît à,Orléans – Œuvre,1990\n".encode("cp1252"))
+    assert timeplex("import", "facts.csv", "-o", "facts.kb", "--encoding", "cp1252").code == 0
+    assert rows("facts.kb") == [("Zoë", "naît à", "Orléans – Œuvre", "1990", "1990")]
+    wrong = timeplex("import", "facts.csv", "-o", "new.kb", "--encoding", "latin-one-and-a-half").complaint()
+    assert wrong == "'latin-one-and-a-half' is not an encoding. Try utf-8, cp1252 or utf-16."
+
+
+def test_several_files_and_gzip(timeplex: Timeplex) -> None:
+    Path("one.csv").write_text("subject,relation,object,begin,end\na,r,b,1990,1991\n")
+    Path("two.txt.gz").write_bytes(gzip.compress(b"a\tr\tc\t1992\t1993\na\tr\tb\t1990\t1991\n"))
+    answer = timeplex("import", "one.csv", "two.txt.gz", "-o", "both.kb")
+    assert answer.code == 0
+    assert answer.out.startswith("3 rows read = 2 facts + 1 row set aside\n")  # one fact stands in both
+    assert rows("both.kb") == [("a", "r", "b", "1990", "1991"), ("a", "r", "c", "1992", "1993")]
+
+
+def failing_imports() -> dict[str, tuple[list[str], str]]:
+    """Arguments that cannot work, and how the sentence begins."""
+    return {
+        "no such file": (["absent.csv"], "absent.csv does not exist."),
+        "one of two is missing": (["good.csv", "absent.csv"], "absent.csv does not exist."),
+        "a folder": (["folder"], "folder is a folder, not a file."),
+        "binary": (["binary.csv"], "binary.csv is not a table of text."),
+        "empty": (["empty.csv"], "empty.csv is empty."),
+        "suffix": (["good.xlsx"], "good.xlsx has no suffix"),
+        "broken gzip": (["broken.csv.gz"], "broken.csv.gz is not a whole gzip file."),
+        "missing column": (["good.csv", "--subject", "sujbect"], "good.csv has no column 'sujbect'."),
+        "column not guessed": (["strange.csv"], "strange.csv has no column for the subject."),
+        "one column twice": (["good.csv", "--object", "subject"], "Two roles of good.csv"),
+        "granularity": (["good.csv", "--granularity", "week"], "'week' is not a granularity. Use year, month or day."),
+        "labels": (["good.csv", "--labels", "absent.tsv"], "absent.tsv cannot be read"),
+        "encoding": (["latin.csv", "--encoding", "utf-8"], "latin.csv is not text in utf-8."),
+        "no fact": (["header.csv"], "No row of header is a fact. The first problem is in line 2: the object is empty."),
+    }
+
+
+@pytest.fixture
+def bad_files() -> None:
+    header = "subject,relation,object,begin,end\n"
+    Path("good.csv").write_text(header + "a,r,b,1990,1991\n")
+    Path("good.xlsx").write_text(header + "a,r,b,1990,1991\n")
+    Path("folder").mkdir()
+    Path("binary.csv").write_bytes(bytes(range(256)) * 4)
+    Path("empty.csv").touch()
+    Path("broken.csv.gz").write_bytes(gzip.compress(b"a,r,b\n" * 99)[:-9])
+    Path("strange.csv").write_text("x,y,z,u,v,w\n1,2,3,4,5,6\n")
+    Path("latin.csv").write_bytes(header.encode() + b"Zo\xeb,r,b,1990,1991\n")
+    Path("header.csv").write_text(header + "a,r,,1990,1991\n")
+
+
+@pytest.mark.usefixtures("bad_files")
+@pytest.mark.parametrize("case", failing_imports())
+def test_a_failed_import_is_one_sentence_and_leaves_the_old_kb_alone(timeplex: Timeplex, case: str) -> None:
+    arguments, sentence = failing_imports()[case]
+    before = contents(Path())
+    assert timeplex("import", *arguments, "-o", "new.kb").complaint().startswith(sentence)
+    assert contents(Path()) == before
+    assert timeplex("import", "good.csv", "-o", "old.kb").code == 0
+    before = contents(Path())
+    timeplex("import", *arguments, "-o", "old.kb").complaint()
+    assert contents(Path()) == before
+
+
+@pytest.mark.usefixtures("bad_files")
+def test_only_a_header(timeplex: Timeplex) -> None:
+    Path("only.csv").write_text("subject,relation,object,begin,end\n")
+    timeplex("import", "only.csv", "-o", "new.kb").complaint()
+
+
+@pytest.mark.usefixtures("bad_files")
+def test_a_full_disk_leaves_the_old_kb_alone(timeplex: Timeplex, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timeplex("import", CAREERS, "-o", "old.kb", "--object", "organisation").code == 0
+    before = contents(Path())
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("timeplex.kb.store._names_frame", full)  # the facts are written by then
+    complaint = timeplex("import", "good.csv", "-o", "old.kb").complaint()
+    assert complaint == "old.kb cannot be written: No space left on device. Is the disk full?"
+    assert contents(Path()) == before
+
+
+@pytest.mark.usefixtures("bad_files")
+def test_importing_again_replaces_the_old_kb(timeplex: Timeplex) -> None:
+    assert timeplex("import", CAREERS, "-o", "my.kb", "--object", "organisation").code == 0
+    names = sorted(path.name for path in Path().iterdir())
+    assert timeplex("import", "good.csv", "-o", "my.kb").code == 0
+    assert rows("my.kb") == [("a", "r", "b", "1990", "1991")]
+    assert sorted(path.name for path in Path().iterdir()) == names  # hidden ones, too
+
+
+@pytest.mark.usefixtures("bad_files")
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_something_else_is_not_overwritten(timeplex: Timeplex, kind: str) -> None:
+    if kind == "folder":
+        Path("mine").mkdir()
+    Path("mine/letter.txt" if kind == "folder" else "mine").write_text("dear")
+    before = contents(Path())
+    complaint = timeplex("import", "good.csv", "-o", "mine").complaint()
+    assert complaint == "mine exists and is not a KB folder. Choose another name, or remove it first."
+    assert contents(Path()) == before
+
+
+@pytest.mark.parametrize("verb", ["import", "split"])
+def test_the_place_is_looked_at_before_hours_of_reading(
+    timeplex: Timeplex, monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    Path("mine").write_text("dear")
+
+    def read(*_: Any, **__: Any) -> None:
+        raise AssertionError("it reads first")
+
+    monkeypatch.setattr("timeplex.kb.source.read", read)
+    assert timeplex(verb, CAREERS, "-o", "mine").complaint().startswith("mine exists")
+
+
+@pytest.mark.usefixtures("bad_files")
+def test_an_empty_folder_is_used_and_parents_are_made(timeplex: Timeplex) -> None:
+    Path("here").mkdir()
+    for place in ("here", "far/away/my.kb"):
+        assert timeplex("import", "good.csv", "-o", place).code == 0
+        assert rows(place) == [("a", "r", "b", "1990", "1991")]
+
+
+@pytest.mark.usefixtures("bad_files")
+def test_a_folder_may_have_any_name(timeplex: Timeplex) -> None:
+    for place in ("[my].kb", "what?.kb", "a*b.kb"):
+        assert timeplex("import", "good.csv", "-o", place).code == 0
+        assert timeplex("stats", place).code == 0
+
+
+@pytest.mark.usefixtures("bad_files")
+def test_the_installed_command_fails_the_same_way(installed: Timeplex) -> None:
+    before = contents(Path())
+    assert installed("import", "binary.csv", "-o", "new.kb").complaint().startswith("binary.csv is not a table")
+    assert contents(Path()) == before

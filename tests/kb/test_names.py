@@ -1,0 +1,87 @@
+"""Names and their numbers against plain Python."""
+
+import polars as pl
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.kb.random_kbs import TEXTS
+
+from timeplex.errors import UnknownNameError
+from timeplex.kb.names import Names, encode
+
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.sampled_from(["", " ", "a", "b", "\0", "é"])
+NASTY = ["", "é", "e\u0301", "\uffff", "\U0001f600", "a\0", "a", "A", "ß", "٣", "10", "9", "\u00a0a", "a" * 300]
+
+
+@given(st.lists(st.tuples(ANY, ANY, ANY, ANY), max_size=20))
+@example([])
+@example([(text, text[::-1], "r", other) for text in NASTY for other in NASTY])
+def test_encoding_numbers_the_sorted_texts(rows: list[tuple[str, str, str, str]]) -> None:
+    frame = pl.DataFrame(rows, schema=dict.fromkeys("abcd", pl.String), orient="row")
+    groups = (("a", "c"), ("b",), ("d", "b", "a"))
+    found = encode(frame, ("a", "c"), ("b",))
+    found += encode(frame, groups[2])
+    for (codes, distinct), group in zip(found, groups, strict=True):
+        expected = sorted({text for column in group for text in frame[column]})
+        assert distinct.to_list() == expected
+        assert len(codes) == len(group)
+        for numbers, column in zip(codes, group, strict=True):
+            assert numbers.tolist() == [expected.index(text) for text in frame[column]]
+
+
+def test_encoding_leaves_no_trace_for_the_next() -> None:
+    first = encode(pl.DataFrame({"a": ["z", "y"]}), ("a",))
+    second = encode(pl.DataFrame({"a": ["x", "z"]}), ("a",))
+    assert [first[0][0][0].tolist(), first[0][1].to_list()] == [[1, 0], ["y", "z"]]
+    assert [second[0][0][0].tolist(), second[0][1].to_list()] == [[0, 1], ["x", "z"]]
+
+
+@given(st.lists(TEXTS, max_size=20))
+def test_names_and_numbers(texts: list[str]) -> None:
+    names = Names(pl.Series(texts, dtype=pl.String))
+    expected = sorted(set(texts))
+    assert [*names] == expected
+    assert len(names) == len(expected)
+    assert [names[number] for number in range(len(names))] == expected
+    assert [names.id(name) for name in expected] == list(range(len(expected)))
+    assert all(name in names for name in texts)
+    assert "no such name" not in names
+    assert names == Names(pl.Series(expected, dtype=pl.String))
+
+
+@given(st.lists(TEXTS, min_size=1, unique=True), st.dictionaries(TEXTS, TEXTS))
+def test_labels(texts: list[str], labels: dict[str, str]) -> None:
+    labels |= {texts[-1]: texts[-1]} | {texts[0]: "a label of its own"}
+    names = Names(pl.Series(texts), labels)
+    assert [names.label(number) for number in range(len(names))] == [labels.get(name, name) for name in sorted(texts)]
+    # What is equal for every reader is equal, whatever else the given labels held.
+    told = {name: label for name, label in labels.items() if name in texts and name != label}
+    assert names.labels == told
+    assert names == Names(pl.Series(texts), told)
+    assert names != Names(pl.Series(texts))
+
+
+def test_names_that_differ() -> None:
+    assert Names(pl.Series(["a"])) != Names(pl.Series(["b"]))
+    assert Names(pl.Series(["a"])) != Names(pl.Series(["a", "b"]))
+    assert Names(pl.Series(["a"])) != ["a"]
+    assert Names(pl.Series(["a"]), {"a": "x"}) != Names(pl.Series(["a"]), {"a": "y"})
+
+
+def test_an_unknown_name_is_told_with_those_close_to_it() -> None:
+    names = Names(pl.Series(["playsFor", "worksFor", "bornIn", "Ada Lovelace"]))
+    with pytest.raises(UnknownNameError) as caught:
+        names.id("playFor")
+    assert caught.value.problem == "Unknown name 'playFor'."
+    assert caught.value.hint.startswith("Did you mean 'playsFor'")
+    assert "bornIn" not in caught.value.hint
+    with pytest.raises(UnknownNameError) as caught:
+        names.id("ß")
+    assert str(caught.value) == "Unknown name 'ß'."
+
+
+def test_numbers_out_of_range() -> None:
+    names = Names(pl.Series(["a", "b"]))
+    assert names[-1] == "b"
+    with pytest.raises(IndexError):
+        names[2]

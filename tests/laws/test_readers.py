@@ -1,0 +1,440 @@
+"""Laws of every reader: nothing is lost, nothing else than our own errors escapes, order has no say."""
+
+import csv
+import gzip
+import io
+import json
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.strategies import BREAKING, HEADER, PLAIN_NASTY, damaged_files, good_files, kbs, names
+
+from timeplex.errors import InputError, TimeplexError
+from timeplex.kb import spans
+from timeplex.kb.facts import TemporalKB
+from timeplex.kb.problems import Action, Kind
+from timeplex.kb.readers import READERS, from_frame, read_files, read_folder
+from timeplex.kb.readers.columns import Columns, find_layout
+from timeplex.kb.readers.text import read_text
+from timeplex.kb.table import ROLES
+from timeplex.kb.write import write_file, write_folder
+
+SUFFIXES = [*READERS, *(f"{suffix}.gz" for suffix in READERS)]
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+QUICK = 17
+"""Damaged files of each format in the quick tests."""
+SLOW = {
+    **{".csv": 1500, ".tsv": 1200, ".txt": 1200, ".jsonl": 1200, ".ndjson": 500, ".parquet": 2000},
+    **{".csv.gz": 600, ".tsv.gz": 400, ".txt.gz": 400, ".jsonl.gz": 400, ".ndjson.gz": 200, ".parquet.gz": 600},
+}
+"""… and in the slow ones."""
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """A new folder for each example."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
+
+
+def frame_of(kb: TemporalKB) -> pl.DataFrame:
+    return kb.to_polars().drop("split")
+
+
+# Writing and reading
+
+
+def check_same(read: TemporalKB, written: TemporalKB) -> None:
+    assert read == written
+    assert read.digest == written.digest
+    assert set(read.problems.frame["kind"]) <= {str(Kind.IMPLAUSIBLE)}
+    assert read.problems.rows_read == len(written)
+
+
+def has_date(kb: TemporalKB) -> bool:
+    begin, end = kb.facts.span
+    return bool((begin != spans.OPEN_BEGIN).any() or (end != spans.OPEN_END).any())
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=25)
+@given(st.data())
+def test_what_is_written_is_read_back(suffix: str, data: st.DataObject) -> None:
+    kb = data.draw(kbs(breaking=not suffix.startswith(".txt"), split=True))
+    with folder() as place:
+        write_folder(kb, place, suffix)
+        assert {path.name for path in place.iterdir()} == {f"{split}{suffix}" for split in kb.splits}
+        check_same(read_folder(place, granularity=kb.granularity), kb)
+        if has_date(kb):
+            check_same(read_folder(place), kb)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@settings(max_examples=10)
+@given(st.data())
+def test_one_file_holds_a_whole_kb(suffix: str, data: st.DataObject) -> None:
+    kb = data.draw(kbs(breaking=not suffix.startswith(".txt")))
+    with folder() as place:
+        path = place / f"facts{suffix}"
+        write_file(kb, path)
+        check_same(read_files([path], granularity=kb.granularity), kb)
+        assert list(place.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_each_nasty_name_at_the_beginning_and_the_end_of_a_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"facts{suffix}"
+    for name in PLAIN_NASTY if suffix == ".txt" else PLAIN_NASTY + BREAKING:
+        if name.strip():
+            kb = from_frame(pl.DataFrame({"s": [name, "last"], "r": ["relation", "r"], "o": ["object", name]}))
+            write_file(kb, path)
+            check_same(read_files([path]), kb)
+
+
+@settings(max_examples=25)
+@given(kbs())
+def test_a_data_frame_holds_a_whole_kb(kb: TemporalKB) -> None:
+    frame = frame_of(kb)
+    for native in (frame, frame.to_pandas(), frame.to_arrow()):
+        check_same(from_frame(native, granularity=kb.granularity), kb)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
+@settings(max_examples=20)
+@given(kb=kbs(breaking=False, split=True), bad=st.sampled_from(BREAKING), role=st.sampled_from(ROLES[:3]))
+def test_what_plain_text_cannot_hold_is_refused_and_nothing_written(
+    suffix: str, kb: TemporalKB, bad: str, role: str
+) -> None:
+    frame = frame_of(kb).with_columns(pl.lit("x" + bad).alias(role))
+    broken = from_frame(frame, granularity=kb.granularity)
+    # The bad name is in the split that is written last.
+    together = replace(broken, splits={"train": broken.train[:0], "test": broken.train})
+    with folder() as place:
+        with pytest.raises(InputError, match="TAB or a line break"):
+            write_file(broken, place / f"facts{suffix}")
+        with pytest.raises(InputError, match="TAB or a line break"):
+            write_folder(together, place / "new", suffix)
+        assert not list(place.rglob("*"))
+
+
+def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    kb = from_frame(pl.DataFrame({"s": ["a"], "r": ["b"], "o": ["c"]}))
+    (tmp_path / "taken.csv").mkdir()
+    with pytest.raises(InputError, match="cannot be written"):
+        write_file(kb, tmp_path / "taken.csv")
+    with pytest.raises(InputError, match="no suffix"):
+        write_file(kb, tmp_path / "facts.xlsx")
+    assert [path.name for path in tmp_path.rglob("*")] == ["taken.csv"]
+
+
+# The order of rows
+
+DATE_TEXTS = ("1990", "1990-##-##", "1990.0", "2001-05-06", "1985", "9999", "", "####", "19##", "soon", "-405")
+JUNK = {
+    ".csv": (b"a,b", b"a,b,c,d,e,f", b"\xff,r,o,1990,", b"\xe9"),
+    ".tsv": (b"a\tb", b"a\tb\tc\td\te\tf", b"\xff\tr\to\t1990\t"),
+    ".txt": (b"a\tb", b"a\tb\tc\td\te\tf", b"\xff\tr\to\t1990\t"),
+    ".jsonl": (b"no json", b"[1]", b"7", b'{"subject": "\xff"}', b"{}", b'{"subject": "a", "object": "b"}'),
+}
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[tuple[str, ...]]:
+    """Rows of text with duplicates and with all that may be wrong with names and dates."""
+    name = st.sampled_from(["", " ", "a", "b", *draw(st.lists(names(breaking=False), min_size=1, max_size=3))])
+    date = st.sampled_from(DATE_TEXTS)
+    rows = draw(st.lists(st.tuples(name, name, name, date, date), max_size=12))
+    return [("a", "r", "b", "1990", ""), *rows, *rows[:2]]
+
+
+def as_records(rows: list[tuple[str, ...]], suffix: str) -> list[bytes]:
+    """The rows in the format of a file of lines, without header."""
+    if suffix == ".jsonl":
+        return [json.dumps(dict(zip(HEADER, row, strict=True))).encode() for row in rows]
+    separator = "," if suffix == ".csv" else "\t"
+    if suffix == ".txt":
+        return [separator.join(row).encode() for row in rows]
+    written = io.StringIO()
+    writer = csv.writer(written, delimiter=separator, quoting=csv.QUOTE_ALL, lineterminator="\x1e\n")
+    writer.writerows(rows)
+    return written.getvalue().encode().split(b"\x1e\n")[:-1]
+
+
+def odd(kb: TemporalKB) -> tuple[Counter[Any], int]:
+    """The problems without their places: those of duplicates as a number, for which copy is set aside may change."""
+    duplicate = pl.col("kind") == Kind.DUPLICATE
+    rest = kb.problems.frame.filter(~duplicate).select("kind", "action", "field", "reason", "row")
+    return Counter(rest.rows()), kb.problems.frame.filter(duplicate).height
+
+
+def check_order(one: TemporalKB, other: TemporalKB) -> None:
+    assert one == other
+    assert one.digest == other.digest
+    assert odd(one) == odd(other)
+    assert one.problems.rows_read == other.problems.rows_read
+
+
+@pytest.mark.parametrize("suffix", JUNK)
+@settings(max_examples=30)
+@given(st.data())
+def test_the_order_of_lines_does_not_matter(suffix: str, data: st.DataObject) -> None:
+    records = as_records(data.draw(tables()), suffix)
+    records += data.draw(st.lists(st.sampled_from((b"", *JUNK[suffix])), max_size=4))
+    separator = b"," if suffix == ".csv" else b"\t"
+    header = [] if suffix == ".jsonl" else [separator.join(name.encode() for name in HEADER)]
+    with folder() as place:
+        read = []
+        for number, order in enumerate((records, data.draw(st.permutations(records)))):
+            path = place / f"{number}{suffix}"
+            path.write_bytes(b"\n".join([*header, *order, b""]))
+            read.append(read_files([path]))
+    check_order(*read)
+
+
+@settings(max_examples=30)
+@given(tables(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(rows: list[tuple[str, ...]], random: Any) -> None:
+    shuffled = random.sample(rows, len(rows))
+    one, other = (pl.DataFrame(order, orient="row", schema=list(HEADER)) for order in (rows, shuffled))
+    check_order(from_frame(one), from_frame(other))
+    with folder() as place:
+        for number, frame in enumerate((one, other)):
+            frame.write_parquet(place / f"{number}.parquet")
+        check_order(*(read_files([place / f"{number}.parquet"]) for number in range(2)))
+
+
+# Damaged files
+
+
+def count_rows(path: Path) -> tuple[int, int]:
+    """How many rows a readable file has, counted in another way, and the greatest line number in it."""
+    data = path.read_bytes()
+    if path.suffix == ".gz":
+        data = gzip.decompress(data)
+    suffix = path.suffixes[0]
+    if suffix == ".parquet":
+        height = pl.read_parquet(io.BytesIO(data), memory_map=False).height
+        return height, height
+    lines = data.count(b"\n") + 1
+    if suffix not in TEXT_SUFFIXES:
+        return sum(bool(line.strip()) for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n")), lines
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        data = data.decode("utf-16").encode()
+    rows, bad = SlowReader(data, "," if suffix == ".csv" else "\t", quoting=suffix != ".txt").read()
+    return len(rows) + len(bad), lines
+
+
+def check_message(error: TimeplexError) -> None:
+    """One line that can be printed."""
+    assert error.problem
+    message = str(error)
+    assert "\n" not in message
+    assert "\r" not in message
+    assert len(message.encode()) < 2000
+
+
+def read_anything(path: Path) -> TemporalKB | None:
+    """Read what may be damaged: a KB whose numbers add up, or None after an error that a person can read."""
+    try:
+        kb = read_files([path])
+    except TimeplexError as error:
+        check_message(error)
+        return None
+    except BaseException as error:  # polars can panic, which is no Exception
+        raise AssertionError(f"{type(error).__name__} escaped") from error
+    problems = kb.problems
+    rows, last_line = count_rows(path)
+    assert len(kb) >= 1
+    assert rows == problems.rows_read == len(kb) + problems.set_aside
+    frame = problems.frame
+    assert set(frame["file"]) <= {str(path)}
+    assert set(frame["kind"]) <= {str(kind) for kind in Kind}
+    assert set(frame["action"]) <= {str(action) for action in Action}
+    assert set(frame["field"]) <= {"", *ROLES, *(f"{a} and {b}" for a in ROLES for b in ROLES), " and ".join(ROLES[:3])}
+    assert frame.null_count().sum_horizontal().item() == 0
+    for line, reason in frame.select("line", "reason").iter_rows():
+        assert 1 <= line <= last_line
+        assert reason.strip()
+        assert "\n" not in reason
+    aside = frame.filter(pl.col("action") == Action.SET_ASIDE)
+    assert aside["line"].is_unique().all()
+    return kb
+
+
+def fuzz(suffix: str, cases: int, check: Callable[[Path], TemporalKB | None]) -> Counter[str]:
+    """Check damaged files of a format; how many there were, and how many of them became a KB."""
+    seen: Counter[str] = Counter()
+
+    with folder() as place:
+        path = place / f"facts{suffix}"
+
+        @settings(max_examples=cases)
+        @given(damaged_files(suffix))
+        def run(data: bytes) -> None:
+            path.write_bytes(data)
+            kb = check(path)
+            seen["cases"] += 1
+            seen["kbs"] += kb is not None
+            seen["with problems"] += kb is not None and len(kb.problems) > 0
+
+        run()
+    return seen
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_damaged_files(suffix: str) -> None:
+    assert fuzz(suffix, QUICK, read_anything)["cases"] >= QUICK
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_many_damaged_files(suffix: str) -> None:
+    seen = fuzz(suffix, SLOW[suffix], read_anything)
+    assert seen["cases"] >= SLOW[suffix]
+    # The damage is neither so heavy that nothing can be read, nor so light that nothing is wrong.
+    assert seen["kbs"] > seen["cases"] / 20
+    assert seen["kbs"] < seen["cases"]
+    assert seen["with problems"] > seen["cases"] / (100 if "parquet" in suffix else 10)
+
+
+def test_number_of_damaged_files() -> None:
+    assert set(SLOW) == set(SUFFIXES)
+    assert sum(SLOW.values()) >= 10_000
+    assert QUICK * len(SUFFIXES) >= 200
+
+
+def read_twice(path: Path) -> TemporalKB | None:
+    before = path.read_bytes()
+    one, other = read_anything(path), read_anything(path)
+    assert path.read_bytes() == before
+    assert (one is None) == (other is None)
+    if one is not None and other is not None:
+        assert one == other
+        assert list(one.train) == list(other.train)  # in the same order, too
+        assert one.problems.frame.equals(other.problems.frame)
+    return one
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_reading_twice_is_the_same(suffix: str) -> None:
+    fuzz(suffix, 12, read_twice)
+
+
+# Text, against a reader that is slow and literal
+
+
+class SlowReader:
+    """Line by line, by the letter of the rules of `readers.text`, with what Python has."""
+
+    def __init__(self, data: bytes, separator: str, quoting: bool) -> None:
+        self.lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        if self.lines[-1] == b"":
+            self.lines.pop()
+        self.separator, self.quoting = separator, quoting
+
+    def text(self, first: int, last: int) -> str | None:
+        """The lines as text without the last line's end, or None if they are none."""
+        data = b"\n".join(self.lines[first : last + 1]).removesuffix(b"\r")
+        try:
+            return None if b"\0" in data else data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def split(self, text: str | None) -> list[str] | None:
+        if text is None or not self.quoting or '"' not in text:
+            return None if text is None else text.split(self.separator)
+        try:
+            rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=self.separator, strict=True))
+        except csv.Error:
+            return None
+        return rows[0] if len(rows) == 1 else None
+
+    def record(self, first: int, width: int | None) -> tuple[list[str] | None, int]:
+        """The fields of the record that begins at a line (None: it is bad), and its last line."""
+        text = self.text(first, first)
+        fields = self.split(text)
+        if text is not None and fields is None:
+            quotes = 0
+            for last in range(first, len(self.lines)):
+                quotes += self.lines[last].count(b'"')
+                if quotes % 2 == 0:
+                    longer = self.split(self.text(first, last)) if last > first else None
+                    if longer is not None and width in (None, len(longer)):
+                        return longer, last
+                    break
+            fields = text.split(self.separator)
+        return fields if fields is None or width in (None, len(fields)) else None, first
+
+    def read(self) -> tuple[list[tuple[Any, ...]], list[int]]:
+        """(line, fields by role) of each row, and the lines that are bad."""
+        rows: list[tuple[Any, ...]] = []
+        bad: list[int] = []
+        layout, line = None, 0
+        while line < len(self.lines):
+            if self.lines[line].removesuffix(b"\r") == b"":
+                line += 1
+                continue
+            if layout is None:
+                head, last = self.record(line, None)
+                if head is None or b"\0" in b"\n".join(self.lines)[:4096]:
+                    raise InputError("The first line is not text, or nothing is.")
+                layout, has_header = find_layout(head, Columns(), "file")
+                if has_header:
+                    line = last + 1
+                    continue
+            fields, last = self.record(line, len(head))
+            if fields is None:
+                bad.append(line + 1)
+            else:
+                rows.append((line + 1, *(fields[at] for at in layout.positions)))
+            line = last + 1
+        return rows, bad
+
+
+@st.composite
+def odd_text(draw: st.DrawFn, suffix: str) -> bytes:
+    """A damaged file, or a good beginning with anything after it."""
+    if draw(st.booleans()):
+        return draw(damaged_files(suffix))
+    beginning = draw(st.sampled_from([b"", *(data[: data.index(b"\n") + 1] for data in good_files(suffix))]))
+    breaks = ("\n", "\n", "\r\n", "\r", ",", "\t", ",,,,", "\t\t\t\t", '"', '"')
+    pieces = (*breaks, "a", "b\u00a0", "x^", "é", "\ufeff", "\ud800", "\0")
+    body = "".join(draw(st.lists(st.sampled_from(pieces), max_size=40)))
+    filler = b"n" * 4096 + b"\n" if draw(st.booleans()) else b""  # a NUL byte among the first 4096 refuses the file
+    return beginning + filler + body.encode(errors="surrogatepass")
+
+
+@pytest.mark.parametrize("suffix", TEXT_SUFFIXES)
+@settings(max_examples=200)
+@given(st.data())
+def test_text_is_read_as_a_literal_reader_reads_it(suffix: str, data: st.DataObject) -> None:
+    content = data.draw(odd_text(suffix).filter(lambda made: made[:2] not in (b"\xff\xfe", b"\xfe\xff")))
+    separator, quoting = "," if suffix == ".csv" else "\t", suffix != ".txt"
+    try:
+        expected = SlowReader(content, separator, quoting).read()
+    except InputError:
+        with pytest.raises(InputError):
+            read_text(content, source="f", split="train", columns=Columns(), separator=separator, quoting=quoting)
+        return
+    table = read_text(content, source="f", split="train", columns=Columns(), separator=separator, quoting=quoting)
+    roles = [role for role in ROLES if role in table.rows.columns]
+    rows = table.rows.select("line", *roles).rows()
+    bad = sorted(line for frame in table.problems for line in frame["line"])
+    assert (rows, bad) == expected
+
+
+def test_gzip_of_the_tests_can_fail() -> None:
+    """The damage to packed files really reaches the unpacking."""
+    packed = gzip.compress(b"a,b,c\n", mtime=0)
+    with pytest.raises((EOFError, OSError, zlib.error)):
+        gzip.decompress(packed[:-3])
