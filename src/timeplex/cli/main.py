@@ -2,15 +2,18 @@
 
 import os
 import sys
+from io import TextIOWrapper
 
 import typer
 
-from timeplex.cli import datasets, import_, problems, split, stats
+from timeplex.cli import datasets, import_, models, problems, split, stats, train
+from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
 app = typer.Typer(
     name="timeplex",
     help="Temporal knowledge bases: facts with time spans, what is missing in them and what is wrong.",
+    epilog="Example: timeplex stats sample",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,28 +44,43 @@ app.command("stats")(stats.stats)
 app.command("import")(import_.import_)
 app.command("problems")(problems.problems)
 app.command("split")(split.split)
+app.command("models")(models.models)
+app.command("check-model")(models.check_model)
+app.command("train")(train.train)
 
 
 def run() -> None:
     """Run the command line; every expected failure is one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal or pipe that is not UTF-8 gets a question mark for what it cannot show.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app()
-    except TimeplexError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
-    except BrokenPipeError:
-        # The reader of our output (`| head`) has left: say nothing, and let the interpreter not try either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+    except SystemExit as leaving:
+        # Typer turns an interrupt into 130 by itself, and a pipe that broke (`| head` has left) into 1; but
+        # who has seen enough has not met with a failure.
+        if isinstance(leaving.__context__, BrokenPipeError):
+            sys.exit(0)
+        raise
     except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
         sys.exit(130)
-    except Exception as error:
+    except TimeplexError as error:
+        _complain(f"{error}")
+        sys.exit(2)
+    except BaseException as error:  # not only Exception: a panic inside polars is none
         if os.environ.get("TIMEPLEX_DEBUG"):
             raise
-        typer.echo(f"error: timeplex failed unexpectedly ({type(error).__name__}: {error}).", err=True)
-        typer.echo("This is a fault of ours: please report it with what TIMEPLEX_DEBUG=1 prints.", err=True)
+        _complain(
+            f"timeplex failed unexpectedly ({type(error).__name__}: {error}). "
+            "This is a fault of ours: please report it with what TIMEPLEX_DEBUG=1 prints."
+        )
         sys.exit(1)
+
+
+def _complain(sentence: str) -> None:
+    """One line on standard error, whatever the sentence quotes."""
+    typer.echo(f"error: {visible(sentence)}", err=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+"""`timeplex train KB`: learn a model, and go on where it was cut off."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, progress, say, visible
+
+if TYPE_CHECKING:
+    from timeplex.kb.facts import TemporalKB
+    from timeplex.training.loop import Listener, Progress, Trainer
+    from timeplex.training.recipe import Recipe
+
+
+def train(
+    kb: str | None = typer.Argument(None, metavar="KB", help="What to learn from; not needed with --resume."),
+    output: Path = typer.Option(..., "-o", "--output", metavar="RUN", help="The run folder."),
+    model: str | None = typer.Option(None, help="A model (see: timeplex models), or path/to/file.py:name."),
+    recipe: Path | None = typer.Option(None, help="A TOML file with all settings."),
+    resume: bool = typer.Option(False, "--resume", help="Go on where the run was cut off."),
+    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    data_dir: Path | None = DATA_DIR_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Train a model on a KB. With nothing but a KB, a recipe that suits its size is chosen.
+
+    Ctrl-C is safe: it saves, and --resume goes on bit by bit as if nothing had happened.
+
+    Example: timeplex train sample -o runs/sample
+    """
+    from timeplex.errors import InputError
+    from timeplex.training.loop import Stopped, Trainer
+    from timeplex.training.run import RunFolder
+
+    if resume:
+        if kb or model or recipe or settings:
+            raise InputError("A resumed run has its KB and its recipe.", "Give --resume and -o RUN alone.")
+        folder = RunFolder(output)
+        if folder.is_finished:
+            raise InputError(f"{output} is finished.", "Nothing is left to do.")
+        if not folder.is_begun:
+            raise InputError(f"{output} is not a run that was begun.", "Start one with: timeplex train KB -o RUN")
+        data, chosen = folder.kb(), folder.recipe()
+    else:
+        if kb is None:
+            raise InputError("There is nothing to learn from.", "Give a KB, such as: timeplex train sample -o RUN")
+        data = _read(kb, data_dir)
+        chosen = _recipe(data, model, recipe, settings)
+    trainer = Trainer(data, chosen, output, device)
+    if not as_json:
+        _announce(trainer)
+    try:
+        with _display(as_json) as listener:
+            metrics = trainer.fit(listener, resume=resume)
+    except Stopped:
+        say(f"Stopped after {trainer.state.step} steps. Go on with: timeplex train --resume -o {output}")
+        raise typer.Exit(130) from None
+    _report(trainer, metrics, output, as_json)
+
+
+def _read(kb: str, data_dir: Path | None) -> "TemporalKB":
+    from timeplex.kb.source import read
+    from timeplex.kb.split import split_randomly
+
+    with progress(f"reading {kb}") as report:
+        data = read(kb, data_dir=data_dir, progress=report)
+    if len(data.valid) == 0 and len(data) >= 20:
+        data = split_randomly(data, valid=0.1, test=0.1, seed=0)
+        typer.echo("The KB has no dev facts: it was split at random, 8 : 1 : 1 (see: timeplex split).", err=True)
+    return data
+
+
+def _recipe(data: "TemporalKB", model: str | None, path: Path | None, settings: list[str]) -> "Recipe":
+    from timeplex.errors import InputError
+    from timeplex.training import recipe as recipes
+    from timeplex.training.choose import suitable
+
+    if path is not None and model is not None:
+        raise InputError("Both a recipe and a model are given.", "A recipe names its model: leave out --model.")
+    chosen = recipes.read(path) if path is not None else suitable(data, model or "timeplex-base")
+    return chosen.with_settings(settings)
+
+
+def _announce(trainer: "Trainer") -> None:
+    """Say what will be trained and about how long it takes."""
+    recipe, kb = trainer.recipe, trainer.setup.kb
+    dimension = recipe.options.get("dimension")
+    say(
+        f"{recipe.model} on {kb.name}: {len(kb.train):,} facts, {len(kb.entities):,} entities, "
+        f"{len(trainer.setup.timeline):,} instants; dimension {dimension}, batch {recipe.batch_size}, "
+        f"at most {recipe.epochs} epochs, seed {recipe.seed}"
+    )
+    epoch = trainer.seconds_per_epoch()
+    left = max(recipe.epochs - trainer.state.epoch, 0)
+    say(
+        f"{trainer.model.parameter_count:,} parameters · about {duration(epoch)} an epoch, "
+        f"{duration(epoch * left)} if all epochs are needed · Ctrl-C is safe"
+    )
+
+
+def duration(seconds: float) -> str:
+    """A length of time as a person would say it."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def _display(quiet: bool) -> "Iterator[Listener | None]":
+    """A live line on a terminal, a line an epoch elsewhere."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield _print_epochs
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("training", total=None)
+
+            def listen(now: "Progress") -> None:
+                done = (now.epoch - 1) * now.batches + now.batch
+                bar.update(task, completed=done, total=now.epochs * now.batches, description=_line(now))
+
+            yield listen
+
+
+def _print_epochs(now: "Progress") -> None:
+    if now.ended:
+        typer.echo(visible(f"{_line(now)}  {now.seconds:.0f} s"), err=True)
+
+
+def _line(now: "Progress") -> str:
+    dev = "" if now.dev is None else f"  dev MRR {100 * now.dev:.2f} (best {100 * (now.best or 0):.2f})"
+    return f"epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
+
+
+def _report(trainer: "Trainer", metrics: dict[str, Any], output: Path, as_json: bool) -> None:
+    if as_json:
+        print_json({**metrics, "run": str(output)})
+        return
+    dev = metrics["dev"]
+    if dev:
+        say(
+            f"dev ({metrics['protocol']} protocol): MRR {100 * dev['mrr']:.2f}  HITS@1 {100 * dev['hits@1']:.2f}  "
+            f"HITS@3 {100 * dev['hits@3']:.2f}  HITS@10 {100 * dev['hits@10']:.2f}"
+        )
+    say(
+        f"best epoch {metrics['best_epoch']} of {metrics['epochs']}, {duration(metrics['seconds'])} in all. "
+        f"Saved in {output}."
+    )

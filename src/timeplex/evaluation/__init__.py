@@ -1,0 +1,1 @@
+"""How good a model is: ranks under time-aware filters, and the metrics computed from them."""

@@ -1,0 +1,97 @@
+"""Facts as queries on a timeline, and a model as something that answers them.
+
+With inverse relations a subject query (?, r, o) is asked as the object query (o, r⁻¹, ?).
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import Facts
+from timeplex.kb.timeline import Timeline
+from timeplex.models.base import Model, Span
+
+
+class Scorer(Protocol):
+    """Rows of scores, one a query; higher is likelier. What the evaluation asks of a model."""
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects: (n, entities)."""
+        ...
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects: (n, entities)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answers:
+    """A model as a scorer; `inverse` says that it was trained with inverse relations (r + relations / 2)."""
+
+    model: Model
+    inverse: bool
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects."""
+        return self.model.objects(s, r, span)
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects, by the inverse relation where there is one."""
+        if self.inverse:
+            return self.model.objects(o, r + self.model.space.relations // 2, span)
+        return self.model.subjects(r, o, span)
+
+    def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
+        """Scores of all instants; with inverse relations the fact and its inverse are added."""
+        scores = self.model.times(s, r, o)
+        if self.inverse:
+            scores = scores + self.model.times(o, r + self.model.space.relations // 2, s)
+        return scores
+
+
+@dataclass(frozen=True)
+class PlacedFacts:
+    """Facts whose spans are positions on a timeline: first and last, both inclusive; arrays of shape (n,)."""
+
+    s: Ints
+    r: Ints
+    o: Ints
+    first: Ints
+    last: Ints
+
+    @classmethod
+    def of(cls, facts: Facts, timeline: Timeline) -> "PlacedFacts":
+        """Place facts; open ends run to the edges of the timeline.
+
+        A span between two observed instants, which holds none of them, is moved to the one before it.
+        """
+        first, last = timeline.positions(facts.span)
+        last = np.maximum(last, 0)
+        first = np.minimum(first, last)
+        s, r, o = (np.asarray(column, np.int64) for column in (facts.s, facts.r, facts.o))
+        return cls(s, r, o, first, last)
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    @property
+    def lengths(self) -> Ints:
+        """Number of instants of each span."""
+        return self.last - self.first + 1
+
+    def rows(self, start: int, stop: int) -> "PlacedFacts":
+        """A part of the facts."""
+        part = slice(start, stop)
+        return PlacedFacts(self.s[part], self.r[part], self.o[part], self.first[part], self.last[part])
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Span]:
+        """(s, r, o, (first, last)) on a device."""
+        s, r, o, first, last = (
+            torch.from_numpy(np.ascontiguousarray(column)).to(device)
+            for column in (self.s, self.r, self.o, self.first, self.last)
+        )
+        return s, r, o, (first, last)

@@ -1,0 +1,163 @@
+"""The contract of every model: rows of scores, one row a query, for objects, subjects and times.
+
+Entities, relations and instants are numbers; an instant is a position on a timeline. A model answers at
+instants; the base class extends the answers to spans by the paper's definition
+
+    φ(s, r, o, T) = Σ_{t ∈ T} φ(s, r, o, t).
+
+The laws (`laws`): score = objects[o] = subjects[s], at instants = times[t]; a span is the sum of its
+instants; evaluating changes nothing; gradients reach every table; the answer does not depend on the batch.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+from torch import Tensor, nn
+
+Span = tuple[Tensor, Tensor]
+"""First and last position of each query's span, both inclusive, shape (n,) each."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """What a model must know of a KB: how many there are of each kind, and what its instants are."""
+
+    entities: int
+    relations: int  # twice as many if inverse facts are trained
+    dates: Tensor  # (instants, 3): year, month, day of each instant; 0 where the granularity has none
+    mentions: Tensor  # (instants,): how many training facts begin or end there
+
+    @property
+    def instants(self) -> int:
+        """Length of the timeline."""
+        return len(self.dates)
+
+    @classmethod
+    def plain(cls, entities: int, relations: int, instants: int) -> "Space":
+        """A space of consecutive years, for tests and examples."""
+        dates = torch.zeros(instants, 3, dtype=torch.long)
+        dates[:, 0] = torch.arange(1900, 1900 + instants)
+        return cls(entities, relations, dates, torch.ones(instants, dtype=torch.long))
+
+
+class Options(BaseModel):
+    """Settings of a model; a model adds its own fields. An unknown one is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    dimension: int = Field(200, ge=1, description="Length of an embedding, in real or complex numbers.")
+    spread: float = Field(0.05, gt=0, description="Standard deviation of the first values of the tables.")
+
+
+class Model(nn.Module, ABC):
+    """A score for every (s, r, o, t). Subclasses say what it is at instants."""
+
+    name: ClassVar[str]
+    options_type: ClassVar[type[Options]] = Options
+    uses_time: ClassVar[bool] = True
+    by_instant: ClassVar[bool] = False  # whether batches should lie near each other in time
+    entity_tables: ClassVar[tuple[str, ...]] = ("entity",)  # the tables with a row for each entity
+
+    def __init__(self, space: Space, options: Any) -> None:
+        super().__init__()
+        self.space = space
+        self.options = options
+
+    # What a model file writes -----------------------------------------------------------------------------
+
+    @abstractmethod
+    def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, o, t). The arguments broadcast; so does the result."""
+
+    @abstractmethod
+    def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, ·, t) for all entities: (n,) in, (n, entities) out."""
+
+    @abstractmethod
+    def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(·, r, o, t) for all entities: (n,) in, (n, entities) out."""
+
+    def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
+        """The embeddings that a fact uses, for regularisers; each (n, …)."""
+        return []
+
+    def time_table(self) -> Tensor | None:
+        """The embeddings of consecutive instants, (instants, …), for smoothing; None if there are none."""
+        return None
+
+    def instant_groups(self) -> Tensor | None:
+        """Which instants the model cannot tell apart: a group number for each, in order; None if it can."""
+        return None
+
+    def after_step(self) -> None:
+        """Called after every update, for constraints such as unit length."""
+
+    # What follows from it ---------------------------------------------------------------------------------
+
+    def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
+        """φ(s, r, o, ·) for all instants: (n,) in, (n, instants) out."""
+        everywhen = torch.arange(self.space.instants, device=s.device)
+        return self.score_at(s[:, None], r[:, None], o[:, None], everywhen[None, :])
+
+    def score(self, s: Tensor, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """φ(s, r, o, T), (n,) in and out."""
+        query, t = enumerate_spans(span)
+        return sum_by_query(self.score_at(s[query], r[query], o[query], t), query, len(s))
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """φ(s, r, ·, T) for all entities: (n, entities)."""
+        query, t = enumerate_spans(span)
+        return sum_by_query(self.objects_at(s[query], r[query], t), query, len(s))
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """φ(·, r, o, T) for all entities: (n, entities)."""
+        query, t = enumerate_spans(span)
+        return sum_by_query(self.subjects_at(r[query], o[query], t), query, len(o))
+
+    def table(self, rows: int, width: int, spread: float | None = None) -> nn.Parameter:
+        """A table of normal random numbers to learn."""
+        spread = self.options.spread if spread is None else spread
+        return nn.Parameter(torch.randn(rows, width) * spread)
+
+    @property
+    def parameter_count(self) -> int:
+        """How many numbers are learned."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+
+def enumerate_spans(span: Span) -> tuple[Tensor, Tensor]:
+    """Every instant of every span: (which query it belongs to, the instant), both (Σ|T|,)."""
+    first, last = span
+    lengths = last - first + 1
+    query = torch.repeat_interleave(torch.arange(len(first), device=first.device), lengths)
+    begin_of_query = torch.cumsum(lengths, 0) - lengths
+    t = torch.arange(len(query), device=first.device) - begin_of_query[query] + first[query]
+    return query, t
+
+
+def sum_by_query(values: Tensor, query: Tensor, queries: int) -> Tensor:
+    """Sum the rows of `values` that belong to the same query: (m, …) → (queries, …)."""
+    total = values.new_zeros(queries, *values.shape[1:])
+    return total.index_add(0, query, values)
+
+
+MODELS: dict[str, type[Model]] = {}
+
+
+def register(name: str) -> Callable[[type[Model]], type[Model]]:
+    """Make a model known by a name: `@register("mymodel")` above its class."""
+
+    def add(model: type[Model]) -> type[Model]:
+        taken = MODELS.get(name)
+        # A user's file may be run again, and so replace its own; but no recipe shall mean another model than it says.
+        if taken is not None and taken.__module__.startswith("timeplex.") and taken.__module__ != model.__module__:
+            raise ValueError(f"the name {name!r} belongs to {taken.__module__}, choose another")
+        model.name = name
+        MODELS[name] = model
+        return model
+
+    return add

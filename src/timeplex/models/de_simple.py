@@ -1,0 +1,105 @@
+"""DE-SimplE (Goel et al. 2020): SimplE with entities part of whose features come and go with time."""
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import dropout
+
+from timeplex.models import base
+from timeplex.models.algebra import broadcast, dot
+from timeplex.models.base import Model, Space, register
+
+
+class Options(base.Options):
+    """Settings of DE-SimplE."""
+
+    diachronic: float = Field(0.64, gt=0, lt=1, description="Share of the features that depend on time.")
+    dropout: float = Field(0.0, ge=0, lt=1, description="Share of the query's features left out in training.")
+
+
+@register("de-simple")
+class DESimplE(Model):
+    """φ(s, r, o, t) = ½ (⟨head_s(t), r, tail_o(t)⟩ + ⟨head_o(t), r⁻¹, tail_s(t)⟩) with real vectors.
+
+    A diachronic feature is Σ_p a[p] · sin(f[p] · p(t) + b[p]) over the parts p of a date (year, month, day as far as
+    they vary), with amplitude a, frequency f and phase b of its own; the other features are constant. As the entities'
+    vectors depend on the instant, all-entity scores are one matrix product an instant.
+    """
+
+    options_type = Options
+    by_instant = True
+    entity_tables = ("entity", "amplitude", "frequency", "phase")
+    clock: Tensor
+
+    def __init__(self, space: Space, options: Options) -> None:
+        super().__init__(space, options)
+        self.register_buffer("clock", clock(space.dates), persistent=False)
+        moving = max(1, round(options.diachronic * options.dimension))
+        still = options.dimension - moving
+        parts = self.clock.shape[1]
+        self.entity = self.table(space.entities, 2 * still)
+        self.amplitude = self.table(space.entities, 2 * moving * parts)
+        self.frequency = self.table(space.entities, 2 * moving * parts, spread=1.0)
+        self.phase = self.table(space.entities, 2 * moving * parts, spread=1.0)
+        self.relation = self.table(space.relations, 2 * options.dimension)
+
+    def entity_at(self, e: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """(head, tail) of entities at instants: (…) → (…, dimension) each."""
+        e, t = broadcast(e, t)
+        parts = self.clock.shape[1]
+        shape = (*e.shape, parts, self.phase.shape[1] // parts)
+        angle = self.frequency[e].view(shape) * self.clock[t][..., None] + self.phase[e].view(shape)
+        moving = (self.amplitude[e].view(shape) * torch.sin(angle)).sum(-2)
+        (still_head, still_tail), (head, tail) = self.entity[e].chunk(2, -1), moving.chunk(2, -1)
+        return torch.cat([still_head, head], -1), torch.cat([still_tail, tail], -1)
+
+    def object_query(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """½ [r⁻¹ ∘ tail_s | head_s ∘ r], to meet [head_o | tail_o]."""
+        head, tail = self.entity_at(s, t)
+        forward, backward = self.relation[r].chunk(2, -1)
+        return self._dropped(torch.cat([backward * tail, head * forward], -1) / 2)
+
+    def subject_query(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """½ [r ∘ tail_o | head_o ∘ r⁻¹], to meet [head_s | tail_s]."""
+        head, tail = self.entity_at(o, t)
+        forward, backward = self.relation[r].chunk(2, -1)
+        return self._dropped(torch.cat([forward * tail, head * backward], -1) / 2)
+
+    def _dropped(self, query: Tensor) -> Tensor:
+        return dropout(query, self.options.dropout, self.training)
+
+    def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, o, t)."""
+        return dot(self.object_query(s, r, t), torch.cat(self.entity_at(o, t), -1))
+
+    def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, ·, t)."""
+        return self._of_all(self.object_query(s, r, t), t)
+
+    def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(·, r, o, t)."""
+        return self._of_all(self.subject_query(r, o, t), t)
+
+    def _of_all(self, query: Tensor, t: Tensor) -> Tensor:
+        """The scores of all entities: one matrix product for each distinct instant."""
+        everyone = torch.arange(self.space.entities, device=t.device)
+        distinct, where = torch.unique(t, return_inverse=True)
+        order = torch.argsort(where, stable=True)
+        counts = torch.bincount(where).tolist()
+        scores = [
+            rows @ torch.cat(self.entity_at(everyone, instant), -1).T
+            for instant, rows in zip(distinct, torch.split(query[order], counts), strict=True)
+        ]
+        return torch.cat(scores)[torch.argsort(order)] if scores else query.new_empty(0, self.space.entities)
+
+    def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
+        """The vectors of the fact at its instant."""
+        return [torch.cat(self.entity_at(s, t), -1), self.relation[r], torch.cat(self.entity_at(o, t), -1)]
+
+
+def clock(dates: Tensor) -> Tensor:
+    """The parts of each date that the granularity has, each with mean 0 and deviation 1 over the timeline."""
+    parts = [part.float() for part in dates.unbind(1) if len(torch.unique(part)) > 1]
+    parts = parts or [dates[:, 0].float()]
+    columns = [(part - part.mean()) / part.std(correction=0).clamp_min(1e-6) for part in parts]
+    return torch.stack(columns, dim=1)

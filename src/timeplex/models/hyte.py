@@ -1,0 +1,113 @@
+"""HyTE (Dasgupta et al. 2018): each time bin is a hyperplane on which subject, relation and object are projected."""
+
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from timeplex.models import base
+from timeplex.models.algebra import dot
+from timeplex.models.base import Model, Space, register
+from timeplex.models.scorers import ScorerName, scorer
+from timeplex.models.sides import Side, minus_distance
+
+
+class Options(base.Options):
+    """Settings of HyTE."""
+
+    scorer: ScorerName = Field("transe", description="What the projected vectors are used in.")
+    norm: Literal[1, 2] = Field(1, description="The norm of TransE's distance: 1 or 2.")
+    bin_size: int = Field(300, ge=1, description="A time bin is closed when this many begins and ends lie in it.")
+
+
+@register("hyte")
+class HyTE(Model):
+    """φ(s, r, o, t) = scorer(P s, P r, P o), where P x = x − (x·w) w and w is the unit normal of the bin of t.
+
+    With a dot-product scorer ⟨q, P o⟩ = ⟨P q, o⟩, so that projecting the query is enough.
+    """
+
+    options_type = Options
+    bin_of: Tensor
+
+    def __init__(self, space: Space, options: Options) -> None:
+        super().__init__(space, options)
+        self.scorer = scorer(options.scorer, options.norm)
+        width = self.scorer.width(options.dimension)
+        self.register_buffer("bin_of", bins(space.mentions, options.bin_size), persistent=False)
+        self.entity = self.table(space.entities, width)
+        self.relation = self.table(space.relations, width)
+        self.normal = self.table(int(self.bin_of[-1]) + 1, width)
+        self.after_step()
+
+    def project(self, x: Tensor, t: Tensor) -> Tensor:
+        """P x at the bins of the instants t."""
+        normal = self.normal[self.bin_of[t]]
+        return x - dot(x, normal)[..., None] * normal
+
+    def object_query(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """The query of (s, r, ?, t), projected."""
+        query = self.scorer.object_query(self.project(self.entity[s], t), self.project(self.relation[r], t))
+        return self.project(query, t)
+
+    def subject_query(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """The query of (?, r, o, t), projected."""
+        query = self.scorer.subject_query(self.project(self.relation[r], t), self.project(self.entity[o], t))
+        return self.project(query, t)
+
+    def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, o, t)."""
+        query, candidate = self.object_query(s, r, t), self.project(self.entity[o], t)
+        if self.scorer.norm is None:
+            return dot(query, candidate)
+        return minus_distance(query, candidate, self.scorer.norm)
+
+    def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, ·, t)."""
+        return self._of_all(self.object_query(s, r, t), t)
+
+    def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(·, r, o, t)."""
+        return self._of_all(self.subject_query(r, o, t), t)
+
+    def _of_all(self, query: Tensor, t: Tensor) -> Tensor:
+        """The scores of all entities; for distances they are projected once a bin."""
+        if self.scorer.norm is None:
+            return Side(query, self.entity).of_all()
+        scores = query.new_empty(len(query), len(self.entity))
+        for number in torch.unique(self.bin_of[t]):
+            rows = torch.nonzero(self.bin_of[t] == number)[:, 0]
+            table = self.project(self.entity, t[rows[0]])
+            scores = scores.index_copy(0, rows, Side(query[rows], table, norm=self.scorer.norm).of_all())
+        return scores
+
+    def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
+        """φ(s, r, o, ·): one score a bin, the same for all its instants."""
+        first = torch.searchsorted(self.bin_of, torch.arange(len(self.normal), device=s.device))
+        return self.score_at(s[:, None], r[:, None], o[:, None], first[None, :])[:, self.bin_of]
+
+    def instant_groups(self) -> Tensor:
+        """The bins."""
+        return self.bin_of
+
+    def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
+        """s, r and o."""
+        return [self.entity[s], self.relation[r], self.entity[o]]
+
+    def after_step(self) -> None:
+        """Keep the normals at length 1."""
+        with torch.no_grad():
+            self.normal.copy_(normalize(self.normal, dim=-1))
+
+
+def bins(mentions: Tensor, size: int) -> Tensor:
+    """The bin of each instant: a new one begins once at least `size` mentions lie in the one before."""
+    numbers, filled, number = [], 0, 0
+    for count in mentions.tolist():
+        numbers.append(number)
+        filled += count
+        if filled >= size:
+            filled, number = 0, number + 1
+    return torch.tensor(numbers)

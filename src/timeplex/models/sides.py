@@ -1,0 +1,157 @@
+"""Models whose candidates are compared with one query vector: by dot product or by distance.
+
+    φ(s, r, o, t) = ⟨query(s, r, t), table[o]⟩ + constant(s, r, t)      or      −‖query(s, r, t) − table[o]‖ₚ
+
+All candidates then cost one matrix product (or one table of distances). With dot products a span costs no more than the
+sum of its query vectors: Σ_t φ = ⟨Σ_t query, table[o]⟩ + Σ_t constant.
+"""
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from timeplex.models.algebra import dot
+from timeplex.models.base import Model, Span, enumerate_spans, sum_by_query
+
+
+def minus_distance(a: Tensor, b: Tensor, norm: int) -> Tensor:
+    """−‖a − b‖ₚ over the last axis."""
+    distance: Tensor = torch.linalg.vector_norm(a - b, ord=norm, dim=-1)
+    return -distance
+
+
+class Side(NamedTuple):
+    """One side of a query: what the candidates are compared with, and how."""
+
+    query: Tensor  # (…, width)
+    table: Tensor  # (candidates, width)
+    constant: Tensor | None = None  # (…), the part of the score that is the same for all candidates
+    norm: int | None = None  # None: dot product; p: minus the distance in the p-norm
+
+    def of(self, candidates: Tensor) -> Tensor:
+        """The scores of the given candidates; broadcasts with the queries."""
+        if self.norm is not None:
+            return minus_distance(self.query, self.table[candidates], self.norm)
+        scores = dot(self.query, self.table[candidates])
+        return scores if self.constant is None else scores + self.constant
+
+    def of_all(self) -> Tensor:
+        """The scores of all candidates: (n, candidates)."""
+        if self.norm is not None:
+            # The exact way: the one by matrix products loses half the digits where a distance is small.
+            return -torch.cdist(self.query, self.table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
+        scores = self.query @ self.table.T
+        return scores if self.constant is None else scores + self.constant[:, None]
+
+    def times(self, factor: Tensor) -> "Side":
+        """The side whose scores are `factor` (n,) times as large; for dot products."""
+        constant = None if self.constant is None else self.constant * factor
+        return Side(self.query * factor[:, None], self.table, constant)
+
+    def summed(self, query: Tensor, queries: int) -> "Side":
+        """The sides of the rows that belong to the same query, added up; for dot products."""
+        constant = None if self.constant is None else sum_by_query(self.constant, query, queries)
+        return Side(sum_by_query(self.query, query, queries), self.table, constant)
+
+
+class SideModel(Model):
+    """A model that gives the sides of a query; the scores follow."""
+
+    @abstractmethod
+    def object_side(self, s: Tensor, r: Tensor, t: Tensor) -> Side:
+        """The side of (s, r, ?, t); arguments of any shape that broadcasts."""
+
+    @abstractmethod
+    def subject_side(self, r: Tensor, o: Tensor, t: Tensor) -> Side:
+        """The side of (?, r, o, t)."""
+
+    def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, o, t)."""
+        return self.object_side(s, r, t).of(o)
+
+    def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
+        """φ(s, r, ·, t)."""
+        return self.object_side(s, r, t).of_all()
+
+    def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        """φ(·, r, o, t)."""
+        return self.subject_side(r, o, t).of_all()
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """φ(s, r, ·, T)."""
+        query, t = enumerate_spans(span)
+        side = self.object_side(s[query], r[query], t)
+        if side.norm is not None:
+            return sum_by_query(side.of_all(), query, len(s))
+        return side.summed(query, len(s)).of_all()
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """φ(·, r, o, T)."""
+        query, t = enumerate_spans(span)
+        side = self.subject_side(r[query], o[query], t)
+        if side.norm is not None:
+            return sum_by_query(side.of_all(), query, len(o))
+        return side.summed(query, len(o)).of_all()
+
+
+class TimeLinearModel(SideModel):
+    """A dot-product model whose score is also affine in the time vector, so that Σ_{t∈T} φ(t) = |T| · φ(mean of T).
+
+    The mean over any span is a difference of two rows of a prefix sum over the time table.
+    """
+
+    time: torch.nn.Parameter  # (instants, width)
+
+    @abstractmethod
+    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
+        """The side of (s, r, ?) with time vectors (…, width)."""
+
+    @abstractmethod
+    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
+        """The side of (?, r, o) with time vectors."""
+
+    @abstractmethod
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+        """The side of (s, r, o, ?), whose table is the time table."""
+
+    def time_table(self) -> Tensor:
+        """The embeddings of the instants."""
+        return self.time
+
+    def object_side(self, s: Tensor, r: Tensor, t: Tensor) -> Side:
+        """The side of (s, r, ?, t)."""
+        return self.object_side_with(s, r, self.time[t])
+
+    def subject_side(self, r: Tensor, o: Tensor, t: Tensor) -> Side:
+        """The side of (?, r, o, t)."""
+        return self.subject_side_with(r, o, self.time[t])
+
+    def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
+        """φ(s, r, o, ·)."""
+        return self.time_side(s, r, o).of_all()
+
+    def score(self, s: Tensor, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """φ(s, r, o, T)."""
+        mean, length = self.mean_time(span)
+        return self.object_side_with(s, r, mean).times(length).of(o)
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """φ(s, r, ·, T) at the cost of an instant."""
+        mean, length = self.mean_time(span)
+        return self.object_side_with(s, r, mean).times(length).of_all()
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """φ(·, r, o, T) at the cost of an instant."""
+        mean, length = self.mean_time(span)
+        return self.subject_side_with(r, o, mean).times(length).of_all()
+
+    def mean_time(self, span: Span) -> tuple[Tensor, Tensor]:
+        """The mean time vector of each span, (n, width), and the number of its instants, (n,)."""
+        first, last = span
+        # In double precision, because the difference of two long sums would lose the last digits.
+        prefix = torch.cumsum(torch.cat([self.time.new_zeros(1, self.time.shape[1]), self.time]).double(), 0)
+        length = (last - first + 1).to(self.time.dtype)
+        mean = (prefix[last + 1] - prefix[first]) / length[:, None]
+        return mean.to(self.time.dtype), length

@@ -1,0 +1,66 @@
+"""TNT-ComplEx and TComplEx (Lacroix et al. 2020): ComplEx with a relation that turns with time."""
+
+from torch import Tensor
+
+from timeplex.models.algebra import conjugate, dot, multiply
+from timeplex.models.base import Options, Space, register
+from timeplex.models.sides import Side, TimeLinearModel
+
+
+class _Turning(TimeLinearModel):
+    """φ(s, r, o, t) = Re⟨s, ρ(r, t), ō⟩, where the relation ρ at a time is affine in the time vector."""
+
+    def __init__(self, space: Space, options: Options) -> None:
+        super().__init__(space, options)
+        width = 2 * options.dimension
+        self.entity = self.table(space.entities, width)
+        self.relation = self.table(space.relations, width)
+        self.time = self.table(space.instants, width)
+
+    def relation_at(self, r: Tensor, time: Tensor) -> Tensor:
+        """ρ(r, t) = r ∘ t."""
+        return multiply(self.relation[r], time)
+
+    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
+        """s ∘ ρ."""
+        return Side(multiply(self.entity[s], self.relation_at(r, time)), self.entity)
+
+    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
+        """ρ̄ ∘ o."""
+        return Side(multiply(conjugate(self.relation_at(r, time)), self.entity[o]), self.entity)
+
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+        """Re⟨s, r ∘ t, ō⟩ is the dot product of t with the conjugate of s ∘ r ∘ ō."""
+        turning = multiply(multiply(self.entity[s], self.relation[r]), conjugate(self.entity[o]))
+        return Side(conjugate(turning), self.time)
+
+
+@register("tcomplex")
+class TComplEx(_Turning):
+    """φ(s, r, o, t) = Re⟨s, r ∘ t, ō⟩ with complex vectors."""
+
+    def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
+        """s, r ∘ t and o."""
+        return [self.entity[s], self.relation_at(r, self.time[t]), self.entity[o]]
+
+
+@register("tnt-complex")
+class TNTComplEx(_Turning):
+    """φ(s, r, o, t) = Re⟨s, r ∘ t + r⁰, ō⟩: part of the relation does not depend on time."""
+
+    def __init__(self, space: Space, options: Options) -> None:
+        super().__init__(space, options)
+        self.untimed = self.table(space.relations, 2 * options.dimension)
+
+    def relation_at(self, r: Tensor, time: Tensor) -> Tensor:
+        """ρ(r, t) = r ∘ t + r⁰."""
+        return super().relation_at(r, time) + self.untimed[r]
+
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+        """As TComplEx, and Re⟨s, r⁰, ō⟩ at all times."""
+        side = super().time_side(s, r, o)
+        return side._replace(constant=dot(multiply(self.entity[s], self.untimed[r]), self.entity[o]))
+
+    def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
+        """s, r ∘ t, r⁰ and o."""
+        return [self.entity[s], multiply(self.relation[r], self.time[t]), self.untimed[r], self.entity[o]]

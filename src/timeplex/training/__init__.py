@@ -1,0 +1,1 @@
+"""How a model learns: the recipe, batches, losses, regularisers, the loop, checkpoints and traces."""

@@ -1,0 +1,313 @@
+"""The training loop: epochs of batches, looks at dev, early stopping, checkpoints that resume bit by bit.
+
+Every random choice depends on (seed, epoch, batch) alone, so a run that was cut off and resumed goes through the same
+numbers as one that was not (on the same machine, versions and number of threads).
+"""
+
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from timeplex.errors import InputError
+from timeplex.kb.facts import TemporalKB
+from timeplex.training import checkpoint
+from timeplex.training.batches import Batch, Batches, random
+from timeplex.training.objective import Objective, draw, fastest_precision, negatives
+from timeplex.training.optimizer import RowAdagrad, dense_optimizer
+from timeplex.training.recipe import Recipe
+from timeplex.training.run import RunFolder, machine
+from timeplex.training.setup import Setup
+from timeplex.training.validation import dev_metrics
+
+CHECKPOINT_SECONDS = 60.0
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
+    """Training was stopped by Ctrl-C, after a checkpoint."""
+
+
+@dataclass
+class State:
+    """Where training stands; with the tables and the optimiser's sums it is all that a resume needs."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss_sum: float = 0.0
+    learning_rate: float = 0.0
+    best: float = -math.inf
+    best_epoch: int = -1
+    looks_since_best: int = 0
+    looks_since_lowered: int = 0
+    seconds: float = 0.0
+    precision: str = "float32"
+    trace: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener hears after each batch, and once more when an epoch has `ended`."""
+
+    epoch: int  # from 1
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    dev: float | None  # the last look
+    best: float | None
+    seconds: float
+    ended: bool
+
+
+Listener = Callable[[Progress], None]
+
+
+def choose_device(name: str = "auto") -> torch.device:
+    """The device of that name; `auto` is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError as error:
+        raise InputError(f"{name!r} is not a device.", "Use auto, cpu or cuda.") from error
+
+
+class Trainer:
+    """Trains one model by one recipe, with a run folder or in memory."""
+
+    def __init__(self, kb: TemporalKB, recipe: Recipe, folder: Path | None = None, device: str = "auto") -> None:
+        if len(kb.train) == 0:
+            raise InputError(f"{kb.name} has no training facts.", "Import or split it first.")
+        self.setup = Setup(kb, recipe)
+        self.recipe = recipe
+        self.run = None if folder is None else RunFolder(folder)
+        self.device = choose_device(device)
+        self.model = self.setup.new_model().to(self.device)
+        groups = self.model.instant_groups()
+        self.batches = Batches(
+            self.setup.train, recipe, None if groups is None else groups.cpu().numpy(), self.model.by_instant
+        )
+        self.drawn = negatives(recipe, len(kb.entities))
+        self.by_rows = self.drawn > 0 and recipe.optimizer == "adagrad"
+        self.rows = RowAdagrad(self.model, recipe) if self.by_rows else None
+        dense = [
+            parameter
+            for name, parameter in self.model.named_parameters()
+            if not (self.by_rows and name in self.model.entity_tables)
+        ]
+        self.optimizer = dense_optimizer(dense, recipe)
+        self.state = State(learning_rate=recipe.learning_rate)
+        self.best: dict[str, Tensor] = {}
+        self.stop_asked = False
+
+    def fit(
+        self,
+        listener: Listener | None = None,
+        *,
+        resume: bool = False,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    ) -> dict[str, Any]:
+        """Train to the end and return the metrics; `resume` goes on from the last checkpoint of the run folder."""
+        self.state.precision = str(fastest_precision(self.recipe.precision, self.device)).removeprefix("torch.")
+        if self.run is not None:
+            if not resume:
+                self.run.begin(self.setup.kb, self.recipe)
+            elif (found := checkpoint.read(self.run.checkpoint)) is not None:
+                self._restore(*found)
+        precision = torch.bfloat16 if self.state.precision == "bfloat16" else torch.float32
+        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
+        saved = begun = time.monotonic()
+        before = self.state.seconds
+        with self._stopping():
+            while self.state.epoch < self.recipe.epochs and not self._has_waited_enough():
+                while self.state.batch < len(self.batches):
+                    self._step(objective)
+                    now = time.monotonic()
+                    self.state.seconds = before + now - begun
+                    if listener is not None:
+                        listener(self._progress())
+                    if self.run is not None and (self.stop_asked or now - saved >= checkpoint_seconds):
+                        self._checkpoint()
+                        saved = now
+                    if self.stop_asked:
+                        raise Stopped
+                self._end_epoch()
+                if listener is not None:
+                    listener(self._progress())
+        return self._finish()
+
+    def seconds_per_epoch(self) -> float:
+        """About how long an epoch takes, from the loss and gradient of one batch; nothing is changed."""
+        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), torch.float32)
+        generator = random(self.recipe.seed)
+        batch = self.batches.batch(0, 0, self.device)
+        candidates = draw(generator, len(self.setup.kb.entities), self.drawn, self.device) if self.drawn else None
+        start = time.perf_counter()
+        objective(batch, candidates).backward()  # type: ignore[no-untyped-call]
+        took = time.perf_counter() - start
+        self.model.zero_grad(set_to_none=True)
+        return took * len(self.batches)
+
+    def _step(self, objective: Objective) -> None:
+        state = self.state
+        key = (self.recipe.seed, state.epoch, state.batch)
+        generator = random(*key, 1)
+        torch.manual_seed(int(generator.integers(2**62)))  # for dropout
+        batch = self.batches.batch(state.epoch, state.batch, self.device)
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.drawn:
+            candidates = draw(generator, len(self.setup.kb.entities), self.drawn, self.device)
+            loss = self._backward(objective, batch, candidates)
+        else:
+            loss = self._backward(objective, batch, None)
+        self.optimizer.step()
+        self.model.after_step()
+        state.loss_sum += float(loss)
+        state.step += 1
+        state.batch += 1
+
+    def _backward(self, objective: Objective, batch: Batch, candidates: Tensor | None) -> Tensor:
+        if self.rows is not None and candidates is not None:
+            return self.rows.step(batch, candidates, objective)
+        loss = objective(batch, candidates)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.detach()
+
+    def _end_epoch(self) -> None:
+        """Write the trace of the epoch, and look at dev if it is time."""
+        state, recipe = self.state, self.recipe
+        loss = state.loss_sum / max(state.batch, 1)
+        line: dict[str, Any] = {"epoch": state.epoch + 1, "step": state.step, "loss": loss, "lr": state.learning_rate}
+        last = state.epoch + 1 == recipe.epochs
+        if last or (state.epoch + 1) % recipe.validate_every == 0:
+            line["dev"] = dev_metrics(self.setup, self.model, self.device) if len(self.setup.kb.valid) else {}
+            self._judge(line["dev"].get("mrr", -loss) if recipe.metric == "mrr" else -loss)
+        line["seconds"] = round(state.seconds, 1)
+        state.trace.append(line)
+        state.epoch, state.batch, state.loss_sum = state.epoch + 1, 0, 0.0
+        self._write_trace()
+
+    def _judge(self, value: float) -> None:
+        """Keep the tables if they are the best so far; else lower the learning rate after some patience."""
+        state, recipe = self.state, self.recipe
+        if value > state.best:
+            state.best, state.best_epoch = value, state.epoch
+            state.looks_since_best = state.looks_since_lowered = 0
+            self.best = {name: table.detach().clone() for name, table in self.model.state_dict().items()}
+            return
+        state.looks_since_best += 1
+        state.looks_since_lowered += 1
+        if state.looks_since_lowered >= recipe.plateau:
+            state.looks_since_lowered = 0
+            self._set_learning_rate(state.learning_rate * recipe.plateau_factor)
+
+    def _set_learning_rate(self, rate: float) -> None:
+        self.state.learning_rate = rate
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if self.rows is not None:
+            self.rows.learning_rate = rate
+
+    def _has_waited_enough(self) -> bool:
+        return self.state.looks_since_best >= self.recipe.patience
+
+    def _progress(self) -> Progress:
+        state = self.state
+        looks = [line["dev"]["mrr"] for line in state.trace if line.get("dev")]
+        ended = state.batch == 0
+        return Progress(
+            ended=ended,
+            epoch=state.epoch if ended else state.epoch + 1,
+            epochs=self.recipe.epochs,
+            batch=len(self.batches) if ended else state.batch,
+            batches=len(self.batches),
+            loss=state.trace[-1]["loss"] if ended else state.loss_sum / state.batch,
+            dev=looks[-1] if looks else None,
+            best=max(looks) if looks else None,
+            seconds=state.seconds,
+        )
+
+    def _finish(self) -> dict[str, Any]:
+        """Go back to the best tables and write the run."""
+        if self.best:
+            self.model.load_state_dict(self.best)
+        self.model.eval()
+        best = next((line for line in self.state.trace if line["epoch"] == self.state.best_epoch + 1), {})
+        metrics = {
+            "dev": best.get("dev", {}),
+            "protocol": "published-code",
+            "best_epoch": self.state.best_epoch + 1,
+            "epochs": self.state.epoch,
+            "seconds": round(self.state.seconds, 1),
+            "precision": self.state.precision,
+            "parameters": self.model.parameter_count,
+            "machine": machine(),
+        }
+        if self.run is not None:
+            self._write_trace()
+            self.run.finish(self.model.state_dict(), metrics)
+        return metrics
+
+    # Checkpoints ------------------------------------------------------------------------------------------
+
+    def _tensors(self) -> dict[str, Tensor]:
+        """Everything that a resume needs, by name."""
+        tensors = {f"model.{name}": table for name, table in self.model.state_dict().items()}
+        tensors |= {f"best.{name}": table for name, table in self.best.items()}
+        for number, values in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in values.items()}
+        if self.rows is not None:
+            tensors |= {f"rows.{name}": table for name, table in self.rows.sums.items()}
+        return tensors
+
+    def _checkpoint(self) -> None:
+        if self.run is not None:
+            checkpoint.write(self.run.checkpoint, self._tensors(), asdict(self.state))
+
+    def _restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "rows": {}}
+        for name, tensor in tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor.to(self.device)
+        self.model.load_state_dict(parts["model"])
+        self.best = parts["best"]
+        values: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in parts["optimizer"].items():
+            number, _, key = name.partition(".")
+            values.setdefault(int(number), {})[key] = tensor
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": values})
+        if self.rows is not None:
+            self.rows.sums = parts["rows"]
+        self.state = State(**state)
+        self._set_learning_rate(self.state.learning_rate)
+
+    def _write_trace(self) -> None:
+        if self.run is not None:
+            lines = "".join(json.dumps(line) + "\n" for line in self.state.trace)
+            checkpoint.write_whole(self.run.path / "trace.jsonl", lines.encode())
+
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """While training, Ctrl-C only asks to stop; the loop then saves and leaves."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def ask(number: int, frame: object) -> None:
+            self.stop_asked = True
+
+        before = signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)

@@ -1,0 +1,67 @@
+"""The losses: cross-entropy over all candidates, over drawn negatives, and a margin.
+
+Over all entities the cost is three matrix products a side (scores, and the gradients of both factors) and one pass
+over the table of scores. `all_candidates` does them in one autograd function that never keeps more than a block of
+scores.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, relu
+
+from timeplex.models.sides import Side
+
+BLOCK_ROWS = 512
+"""Rows of scores that are held at a time."""
+
+
+class _AllCandidates(torch.autograd.Function):
+    """Mean over rows of −log softmax(query @ table.T)[gold], with its gradients made on the way."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, table: Tensor, gold: Tensor, precision: torch.dtype) -> Tensor:
+        q, t = query.detach().to(precision), table.detach().to(precision)
+        rows = len(q)
+        query_gradient = torch.empty_like(q)
+        table_gradient = torch.zeros_like(t)
+        loss = query.new_zeros(())
+        for start in range(0, rows, BLOCK_ROWS):
+            block = slice(start, min(start + BLOCK_ROWS, rows))
+            scores = q[block] @ t.T
+            torch.softmax(scores, dim=1, out=scores)
+            mine = (torch.arange(len(scores), device=scores.device), gold[block])
+            chance = scores[mine]
+            loss -= chance.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
+            scores[mine] = chance - 1  # the gradient of the scores, up to 1/rows
+            torch.mm(scores, t, out=query_gradient[block])
+            table_gradient.addmm_(scores.T, q[block])
+        ctx.save_for_backward(query_gradient, table_gradient)
+        ctx.rows, ctx.dtype = rows, query.dtype
+        return loss / rows
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        query_gradient, table_gradient = ctx.saved_tensors
+        scale = gradients[0] / ctx.rows
+        return query_gradient.to(ctx.dtype) * scale, table_gradient.to(ctx.dtype) * scale, None, None
+
+
+def all_candidates(side: Side, gold: Tensor, precision: torch.dtype) -> Tensor:
+    """−log Pr(gold | all candidates), mean over the rows. What is constant in a row cancels."""
+    if side.norm is None:
+        loss: Tensor = _AllCandidates.apply(side.query, side.table, gold, precision)  # type: ignore[no-untyped-call]
+        return loss
+    return cross_entropy(side.of_all(), gold)
+
+
+def drawn_candidates(scores: Tensor, negatives: Tensor) -> Tensor:
+    """−log Pr(gold | gold and the negatives), mean over the rows: (n,) and (n, k)."""
+    together = torch.cat([scores[:, None], negatives], dim=1)
+    return cross_entropy(together, torch.zeros(len(scores), dtype=torch.long, device=scores.device))
+
+
+def margin(scores: Tensor, negatives: Tensor, width: float) -> Tensor:
+    """max(0, width − score + negative), summed over the negatives and averaged over the facts: (n,) and (n, k)."""
+    return relu(width - scores[:, None] + negatives).sum(1).mean()

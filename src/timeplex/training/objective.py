@@ -1,0 +1,117 @@
+"""What a training step minimises: the losses of both sides, of time, and the regularisers."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from timeplex.models.base import Model
+from timeplex.models.sides import Side, SideModel
+from timeplex.training import loss, regularizers
+from timeplex.training.batches import Batch
+from timeplex.training.recipe import Recipe
+
+ALL_ENTITIES = 50_000
+"""Up to so many entities all of them are negatives, if the recipe does not say."""
+
+NEGATIVES = 1_000
+"""Drawn negatives above that size."""
+
+
+def negatives(recipe: Recipe, entities: int) -> int:
+    """How many entities are drawn as negatives; 0 means all."""
+    if recipe.negatives is not None:
+        return recipe.negatives
+    return 0 if entities <= ALL_ENTITIES else NEGATIVES
+
+
+def fastest_precision(wanted: str, device: torch.device) -> torch.dtype:
+    """float32, or bfloat16 where it is asked for or found to be clearly faster by a short measurement."""
+    if wanted != "auto":
+        return torch.bfloat16 if wanted == "bfloat16" else torch.float32
+    took = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        a, b = (torch.ones(512, 512, dtype=dtype, device=device) for _ in range(2))
+        a @ b
+        times = []
+        for _ in range(3):
+            start = time.perf_counter()
+            (a @ b)[0, 0].item()
+            times.append(time.perf_counter() - start)
+        took[dtype] = min(times)
+    return torch.bfloat16 if took[torch.bfloat16] < 0.75 * took[torch.float32] else torch.float32
+
+
+@dataclass(frozen=True)
+class Objective:
+    """The loss of a batch. `relations` is the number of relations of the KB, without inverses.
+
+    L = −log Pr(o | s, r, t) − log Pr(s | r, o, t) − w log Pr(t | s, r, o) + regularisers, each a mean over the facts.
+    With inverse relations the second term is −log Pr(s | o, r⁻¹, t), and the third is had for both directions, too.
+    """
+
+    model: Model
+    recipe: Recipe
+    relations: int
+    precision: torch.dtype
+
+    def __call__(self, batch: Batch, candidates: Tensor | None = None) -> Tensor:
+        """The loss; `candidates` are the drawn negatives, None for all entities."""
+        recipe, model = self.recipe, self.model
+        if recipe.inverse:
+            batch = batch.with_inverse(self.relations)
+            total = 2 * self._links(batch, "object", candidates)
+        else:
+            total = self._links(batch, "object", candidates) + self._links(batch, "subject", candidates)
+        if recipe.time_weight and model.uses_time:
+            directions = 2 if recipe.inverse else 1
+            scores = model.times(batch.s, batch.r, batch.o)
+            total = total + directions * recipe.time_weight * cross_entropy(scores, batch.t)
+        return total + self._penalty(batch)
+
+    def _links(self, batch: Batch, direction: str, candidates: Tensor | None) -> Tensor:
+        s, r, o, t = batch.s, batch.r, batch.o, batch.t
+        gold = o if direction == "object" else s
+        if isinstance(self.model, SideModel):
+            model = self.model
+            side = model.object_side(s, r, t) if direction == "object" else model.subject_side(r, o, t)
+            if candidates is None:
+                return loss.all_candidates(side, gold, self.precision)
+            chosen = Side(side.query, side.table[candidates], side.constant, side.norm).of_all()
+            return self._drawn(side.of(gold), chosen)
+        if candidates is None:
+            rows = self.model.objects_at(s, r, t) if direction == "object" else self.model.subjects_at(r, o, t)
+            return cross_entropy(rows, gold)
+        others = candidates[None, :]
+        s, r, o, t = (column[:, None] for column in (s, r, o, t))
+        fact = self.model.score_at(s, r, o, t)[:, 0]
+        if direction == "object":
+            return self._drawn(fact, self.model.score_at(s, r, others, t))
+        return self._drawn(fact, self.model.score_at(others, r, o, t))
+
+    def _drawn(self, scores: Tensor, others: Tensor) -> Tensor:
+        if self.recipe.loss == "margin":
+            return loss.margin(scores, others, self.recipe.margin)
+        return loss.drawn_candidates(scores, others)
+
+    def _penalty(self, batch: Batch) -> Tensor:
+        recipe = self.recipe
+        total = torch.zeros((), device=batch.s.device)
+        if recipe.l2 or recipe.n3:
+            factors = self.model.factors(batch.s, batch.r, batch.o, batch.t)
+            if recipe.l2 and factors:
+                total = total + recipe.l2 * regularizers.squared(factors)
+            if recipe.n3 and factors:
+                total = total + recipe.n3 * regularizers.cubed(factors)
+        table = self.model.time_table()
+        if recipe.smooth and table is not None:
+            total = total + recipe.smooth * regularizers.roughness(table, recipe.smooth_power)
+        return total
+
+
+def draw(generator: np.random.Generator, entities: int, number: int, device: torch.device) -> Tensor:
+    """Negatives for a batch: entities drawn uniformly, shared by all its facts."""
+    return torch.from_numpy(generator.integers(0, entities, number)).to(device)

@@ -1,0 +1,122 @@
+"""The recipe: everything that decides how a model is trained. A TOML file in, JSON saved with the run."""
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from timeplex.errors import InputError
+
+
+class Recipe(BaseModel):
+    """Settings of a training. Each field is a key of the TOML file and of `--set key=value`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    model: str = Field("timeplex-base", description="A registered model, or path/to/file.py:name.")
+    options: dict[str, Any] = Field(default_factory=dict, description="Settings of the model itself.")
+
+    timeline: Literal["observed", "calendar"] = Field("observed", description="Which instants have embeddings.")
+    instants: Literal["sample", "begin", "enumerate"] = Field(
+        "sample", description="The instant of a span in training: drawn anew each epoch, the begin, or each in turn."
+    )
+    inverse: bool = Field(True, description="Train (o, r⁻¹, s) beside (s, r, o), and ask subject queries that way.")
+
+    loss: Literal["softmax", "margin"] = Field("softmax", description="Cross-entropy, or a margin to negatives.")
+    negatives: int | None = Field(
+        None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
+    )
+    margin: float = Field(10.0, gt=0, description="How far a fact must score above its negatives.")
+    time_weight: float = Field(0.5, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
+
+    l2: float = Field(0.0, ge=0, description="Weight of the squared embeddings of a batch's facts.")
+    n3: float = Field(0.0, ge=0, description="Weight of the cubed embeddings of a batch's facts.")
+    smooth: float = Field(0.0, ge=0, description="Weight of the differences of consecutive time vectors.")
+    smooth_power: int = Field(3, ge=2, le=5, description="The power of these differences.")
+
+    optimizer: Literal["adagrad", "adam"] = Field("adagrad", description="How gradients become steps.")
+    learning_rate: float = Field(0.1, gt=0, description="Size of the steps.")
+    batch_size: int = Field(1500, ge=1, description="Facts in a batch (before their inverses are added).")
+    epochs: int = Field(50, ge=1, description="How often all facts are seen, at most.")
+
+    metric: Literal["mrr", "loss"] = Field("mrr", description="What decides on dev: MRR (higher) or loss (lower).")
+    validate_every: int = Field(1, ge=1, description="Epochs between looks at dev.")
+    patience: int = Field(10, ge=1, description="Stop after so many looks at dev without a new best.")
+    plateau: int = Field(3, ge=1, description="Lower the learning rate after so many looks without a new best.")
+    plateau_factor: float = Field(0.1, gt=0, le=1, description="What the learning rate is then multiplied with.")
+
+    precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="Numbers of the large products.")
+    seed: int = Field(0, ge=0, description="Decides all random choices.")
+
+    @field_validator("options")
+    @classmethod
+    def _known_options(cls, options: dict[str, Any], info: Any) -> dict[str, Any]:
+        from timeplex.models.loading import model_class
+
+        if "model" in info.data:
+            return model_class(info.data["model"]).options_type(**options).model_dump()
+        return options
+
+    @model_validator(mode="after")
+    def _consistent(self) -> "Recipe":
+        if self.loss == "margin" and not self.negatives:
+            raise ValueError("loss = margin needs negatives of at least 1")
+        if self.loss == "margin" and self.time_weight:
+            raise ValueError("time_weight must be 0 with loss = margin, which has no term for time")
+        return self
+
+    def with_settings(self, settings: list[str]) -> "Recipe":
+        """The recipe with `key=value` settings applied; `options.alpha=2` reaches into the model's options."""
+        values = self.model_dump()
+        for setting in settings:
+            key, sign, text = setting.partition("=")
+            if not sign:
+                raise InputError(f"{setting!r} is not a setting.", "Write it as key=value, such as epochs=20.")
+            place = values
+            *path, last = key.strip().split(".")
+            for part in path:
+                if not isinstance(place.get(part), dict):
+                    raise InputError(f"The recipe has no table {part!r}.", f"Its keys are {', '.join(values)}.")
+                place = place[part]
+            if last == "model":
+                place["options"] = {}  # another model has other options
+            place[last] = _value(text.strip())
+        return parse(values, "--set")
+
+    @property
+    def known_keys(self) -> list[str]:
+        """All keys of a recipe."""
+        return list(type(self).model_fields)
+
+
+def _value(text: str) -> Any:
+    """A value as TOML would read it; a bare word is a text."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def parse(values: dict[str, Any], source: str) -> Recipe:
+    """A recipe from plain values; what is wrong is named by its key."""
+    try:
+        return Recipe(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "recipe"
+        if first["type"] == "extra_forbidden":
+            fields = ", ".join(Recipe.model_fields)
+            raise InputError(f"{source}: there is no key {key!r}.", f"The keys are {fields}.") from error
+        raise InputError(f"{source}: {key}: {first['msg']}.", f"It was given {first['input']!r}.") from error
+
+
+def read(path: Path) -> Recipe:
+    """Read a recipe from a TOML file."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not TOML: {error}.", "Mend it, or start from a file in recipes/.") from error
+    return parse(values, str(path))

@@ -1,0 +1,115 @@
+"""The run folder: everything that a trained model needs to be used elsewhere.
+
+recipe.json         how it was trained
+kb/                 the KB, a folder of its own (`kb.store`)
+model.safetensors   the tables of the best epoch
+metrics.json        what it reached on dev, how long it took, on which machine
+trace.jsonl         one line an epoch
+MANIFEST.json       SHA-256 of the files above
+checkpoint/         only while training goes on
+"""
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor
+
+from timeplex.errors import DamagedError, InputError
+from timeplex.kb import store
+from timeplex.kb.facts import TemporalKB
+from timeplex.models.base import Model
+from timeplex.training import recipe as recipes
+from timeplex.training.checkpoint import write_whole
+from timeplex.training.recipe import Recipe
+from timeplex.training.setup import Setup
+
+FILES = ("recipe.json", "model.safetensors", "metrics.json", "trace.jsonl")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where the parts of a run lie."""
+
+    path: Path
+
+    @property
+    def checkpoint(self) -> Path:
+        """The folder of the checkpoint."""
+        return self.path / "checkpoint"
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a training was started here."""
+        return (self.path / "recipe.json").is_file() and store.is_kb_folder(self.path / "kb")
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether a training was finished here."""
+        return (self.path / store.MANIFEST).is_file()
+
+    def begin(self, kb: TemporalKB, recipe: Recipe) -> None:
+        """Write what is known before training."""
+        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise InputError(f"{self.path} exists already.", "Choose another -o, or go on with --resume.")
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written: {error.strerror}.", "Choose another -o.") from error
+        kb.save(self.path / "kb")
+        write_whole(self.path / "recipe.json", recipe.model_dump_json(indent=1).encode())
+
+    def recipe(self) -> Recipe:
+        """The recipe of the run."""
+        try:
+            values = json.loads((self.path / "recipe.json").read_text())
+        except (OSError, ValueError) as error:
+            raise InputError(f"{self.path} is not a run folder.", "Make one with: timeplex train KB -o RUN") from error
+        return recipes.parse(values, str(self.path / "recipe.json"))
+
+    def kb(self) -> TemporalKB:
+        """The KB of the run."""
+        return store.load(self.path / "kb")
+
+    def finish(self, tables: dict[str, Tensor], metrics: dict[str, Any]) -> None:
+        """Write the trained tables and the metrics, then the manifest, which makes the run complete."""
+        write_whole(self.path / "model.safetensors", save({name: table.cpu() for name, table in tables.items()}))
+        write_whole(self.path / "metrics.json", json.dumps(metrics, indent=1).encode())
+        sums = {name: store.checksum(self.path / name) for name in FILES}
+        write_whole(self.path / store.MANIFEST, json.dumps({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
+        for file in self.checkpoint.glob("*"):
+            file.unlink()
+        if self.checkpoint.exists():
+            self.checkpoint.rmdir()
+
+    def load(self, device: torch.device | None = None) -> tuple[TemporalKB, Recipe, Model]:
+        """The KB, the recipe and the trained model, after checking every checksum."""
+        if not self.is_finished:
+            begun = "its training is not finished" if self.is_begun else "it is not a run folder"
+            hint = f"timeplex train --resume -o {self.path}" if self.is_begun else "timeplex train KB -o RUN"
+            raise InputError(f"{self.path} has no trained model: {begun}.", f"Use: {hint}")
+        store.verify(self.path, FILES)
+        kb, recipe = self.kb(), self.recipe()
+        model = Setup(kb, recipe).new_model()
+        try:
+            model.load_state_dict(load_file(self.path / "model.safetensors"))
+        except RuntimeError as error:
+            raise DamagedError(f"{self.path} holds a model of another shape.", "Train it again.") from error
+        return kb, recipe, model.to(device or torch.device("cpu")).eval()
+
+
+def machine() -> dict[str, Any]:
+    """What a figure was measured on."""
+    return {
+        "processor": platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": "cuda" if torch.cuda.is_available() else "cpu",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }

@@ -1,0 +1,65 @@
+"""From a KB and a recipe to what training works on: the timeline, the model's space, placed facts."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from timeplex.evaluation.queries import PlacedFacts
+from timeplex.kb import dates
+from timeplex.kb.dates import Granularity
+from timeplex.kb.facts import TemporalKB
+from timeplex.kb.timeline import Timeline
+from timeplex.models.base import Model, Space
+from timeplex.models.loading import model_class
+from timeplex.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A KB seen through a recipe."""
+
+    kb: TemporalKB
+    recipe: Recipe
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The instants that have embeddings; a KB without any date gets one, so that all models work."""
+        timeline = self.kb.timeline(self.recipe.timeline)
+        return timeline if len(timeline) else Timeline(np.zeros(1, np.int64), self.kb.granularity, timeline.kind)
+
+    @cached_property
+    def train(self) -> PlacedFacts:
+        """The training facts on the timeline."""
+        return PlacedFacts.of(self.kb.train, self.timeline)
+
+    @cached_property
+    def space(self) -> Space:
+        """What the model must know of the KB."""
+        mentions = np.bincount(np.concatenate([self.train.first, self.train.last]), minlength=len(self.timeline))
+        return Space(
+            entities=len(self.kb.entities),
+            relations=len(self.kb.relations) * (2 if self.recipe.inverse else 1),
+            dates=torch.from_numpy(_date_parts(self.timeline)),
+            mentions=torch.from_numpy(mentions),
+        )
+
+    def new_model(self) -> Model:
+        """An untrained model; its first values depend on the recipe's seed alone."""
+        torch.manual_seed(self.recipe.seed)
+        model = model_class(self.recipe.model)
+        return model(self.space, model.options_type(**self.recipe.options))
+
+
+def _date_parts(timeline: Timeline) -> dates.Ints:
+    """(instants, 3): year, month, day; 0 where the granularity has none."""
+    instants = timeline.instants
+    parts = np.zeros((len(instants), 3), np.int64)
+    if timeline.granularity is Granularity.DAY:
+        parts[:, 0], parts[:, 1], parts[:, 2] = dates.civil(instants)
+    elif timeline.granularity is Granularity.MONTH:
+        parts[:, 0], parts[:, 1] = instants // 12, instants % 12 + 1
+    else:
+        parts[:, 0] = instants
+    return parts

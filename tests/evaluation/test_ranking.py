@@ -1,0 +1,145 @@
+"""Ranks: the paper's worked example, a literal oracle, and the laws of filters and ties."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from timeplex.evaluation.filters import Filter
+from timeplex.evaluation.metrics import link_metrics
+from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import rank
+from timeplex.models.base import Span
+
+FILTERS: tuple[Filter, ...] = ("none", "ignore-time", "exact-span", "per-instant")
+ENTITIES = 5
+
+
+class Fixed:
+    """A scorer whose rows do not depend on the query: entity e has score scores[e]."""
+
+    def __init__(self, scores: list[float]) -> None:
+        self.scores = torch.tensor(scores)
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        return self.scores.repeat(len(s), 1)
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        return self.scores.repeat(len(r), 1)
+
+
+def placed(facts: list[tuple[int, int, int, int, int]]) -> PlacedFacts:
+    return PlacedFacts(*np.array(facts, np.int64).reshape(-1, 5).T)
+
+
+def test_the_papers_worked_example() -> None:
+    # Pierre, Paul, Alain, Claude stand above Jean, the gold; instants are years counted from 2000.
+    pierre, paul, alain, claude, jean, assembly = range(6)
+    known = [
+        (assembly, 0, pierre, 2, 3),
+        (assembly, 0, paul, 3, 8),
+        (assembly, 0, alain, 8, 9),
+        (assembly, 0, claude, 0, 3),
+        (assembly, 0, jean, 0, 3),
+    ]
+    scorer = Fixed([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
+    found = rank(scorer, placed(known[-1:]), placed(known), "object", entities=6, filters=FILTERS).ranks
+    assert {name: ranks.tolist() for name, ranks in found.items()} == {
+        "none": [5.0],
+        "ignore-time": [1.0],
+        "exact-span": [4.0],  # only Claude has just this span
+        "per-instant": [3.25],
+    }
+
+
+FACTS = st.lists(
+    st.tuples(
+        st.integers(0, ENTITIES - 1),
+        st.integers(0, 1),
+        st.integers(0, ENTITIES - 1),
+        st.integers(0, 5),
+        st.integers(0, 3),
+    ).map(lambda fact: (*fact[:4], fact[3] + fact[4])),
+    min_size=1,
+    max_size=12,
+)
+SCORES = st.lists(st.integers(0, 3).map(float), min_size=ENTITIES, max_size=ENTITIES)
+
+
+def literal_rank(
+    query: tuple[int, ...], known: list[tuple[int, ...]], scores: list[float], direction: str, by: str, ties: str
+) -> float:
+    """As the paper describes it: a filtered rank at every instant, then the mean."""
+    s, r, o, first, last = query
+    gold = o if direction == "object" else s
+
+    def holds(entity: int, instant: int) -> bool:
+        fact = (s, r, entity) if direction == "object" else (entity, r, o)
+        same = [each for each in known if each[:3] == fact]
+        if by == "ignore-time":
+            return bool(same)
+        if by == "exact-span":
+            return any(each[3:] == (first, last) for each in same)
+        return by == "per-instant" and any(each[3] <= instant <= each[4] for each in same)
+
+    ranks = []
+    for instant in range(first, last + 1):
+        others = [e for e in range(ENTITIES) if e != gold and not holds(e, instant)]
+        above = sum(scores[e] > scores[gold] for e in others)
+        tied = sum(scores[e] == scores[gold] for e in others)
+        ranks.append(1 + above + {"realistic": 0.5, "pessimistic": 1, "optimistic": 0}[ties] * tied)
+    return sum(ranks) / len(ranks)
+
+
+@pytest.mark.parametrize("direction", ["object", "subject"])
+@pytest.mark.parametrize("ties", ["realistic", "pessimistic", "optimistic"])
+@settings(max_examples=100)
+@given(facts=FACTS, scores=SCORES)
+def test_ranks_are_those_of_enumeration(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
+    found = rank(
+        Fixed(scores), placed(facts), placed(facts), direction, entities=ENTITIES, filters=FILTERS, ties=ties
+    ).ranks
+    for by in FILTERS:
+        expected = [literal_rank(query, facts, scores, direction, by, ties) for query in facts]
+        np.testing.assert_allclose(found[by], expected, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=100)
+@given(facts=FACTS, scores=SCORES)
+def test_filters_nest(facts, scores) -> None:  # type: ignore[no-untyped-def]
+    found = rank(Fixed(scores), placed(facts), placed(facts), "object", entities=ENTITIES, filters=FILTERS).ranks
+    assert (found["ignore-time"] <= found["per-instant"]).all()
+    assert (found["per-instant"] <= found["exact-span"]).all()
+    assert (found["exact-span"] <= found["none"]).all()
+
+
+def test_a_constant_model_has_the_middle_rank() -> None:
+    facts = placed([(0, 0, entity, 0, 0) for entity in range(ENTITIES)])
+    found = rank(Fixed([1.0] * ENTITIES), facts, facts, "object", entities=ENTITIES, filters=["none"]).ranks["none"]
+    assert found.tolist() == [(ENTITIES + 1) / 2] * ENTITIES
+
+
+def test_whole_ranks_are_whole_numbers() -> None:
+    """Thirds must add up: HITS@1 asks for a rank of exactly 1."""
+    known = [(0, 0, 1, 0, 0), (0, 0, 1, 1, 1), (0, 0, 1, 2, 2), (0, 0, 2, 0, 2)]
+    found = rank(Fixed([0.0, 3.0, 1.0]), placed(known[-1:]), placed(known), "object", entities=3).ranks
+    assert found["per-instant"].tolist() == [1.0]
+
+
+def test_small_blocks_give_the_same(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    facts = placed([(0, 0, 1, 0, 2), (0, 0, 2, 1, 1), (3, 1, 4, 0, 0), (0, 0, 3, 2, 3)])
+    scorer = Fixed([0.0, 1.0, 2.0, 3.0, 4.0])
+    whole = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS).ranks
+    monkeypatch.setattr("timeplex.evaluation.ranking.CHUNK_BYTES", 1)
+    parts = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS).ranks
+    assert all(np.array_equal(whole[name], parts[name]) for name in FILTERS)
+
+
+def test_metrics_by_hand() -> None:
+    metrics = link_metrics(np.array([1.0, 2.0, 4.0, 10.5]))
+    assert metrics["mrr"] == pytest.approx((1 + 1 / 2 + 1 / 4 + 1 / 10.5) / 4)
+    assert metrics["mr"] == 17.5 / 4
+    assert (metrics["hits@1"], metrics["hits@3"], metrics["hits@10"]) == (0.25, 0.5, 0.75)
+    assert link_metrics(np.empty(0))["mrr"] == 0

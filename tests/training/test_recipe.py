@@ -1,0 +1,67 @@
+"""Recipes: every shipped one parses, and what is wrong is named by its key."""
+
+from pathlib import Path
+
+import pytest
+
+from timeplex.errors import InputError
+from timeplex.training import recipe as recipes
+from timeplex.training.recipe import Recipe
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = sorted((ROOT / "recipes").rglob("*.toml"))
+METHODS = ("complex", "ta", "hyte", "de-simple", "tnt-complex", "timeplex-base")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_shipped_recipes_parse(path: Path) -> None:
+    recipe = recipes.read(path)
+    assert recipe.model == path.stem
+    assert recipes.parse(recipe.model_dump(), "again") == recipe
+    assert recipe.options["dimension"] in (200, 400)
+
+
+def test_every_cell_of_the_papers_table_has_a_recipe() -> None:
+    for dataset in ("yago11k", "wikidata12k", "icews14", "icews05-15"):
+        assert {path.stem for path in SHIPPED if path.parent.name == dataset} >= set(METHODS)
+
+
+@pytest.mark.parametrize(
+    ("values", "key"),
+    [
+        ({"epoch": 3}, "epoch"),
+        ({"epochs": 0}, "epochs"),
+        ({"epochs": "many"}, "epochs"),
+        ({"loss": "hinge"}, "loss"),
+        ({"options": {"alpha": -1}}, "alpha"),
+        ({"options": {"omega": 1}}, "omega"),
+        ({"model": "complex", "options": {"alpha": 1}}, "alpha"),
+        ({"loss": "margin", "time_weight": 0}, "negatives"),
+        ({"loss": "margin", "negatives": 5}, "time_weight"),
+    ],
+)
+def test_wrong_values_are_named(values: dict[str, object], key: str) -> None:
+    with pytest.raises(InputError, match=key) as caught:
+        recipes.parse(values, "test.toml")
+    assert "\n" not in str(caught.value)
+
+
+def test_unknown_model_is_named() -> None:
+    with pytest.raises(Exception, match="timplex-base"):
+        recipes.parse({"model": "timplex-base"}, "test.toml")
+
+
+def test_settings() -> None:
+    recipe = Recipe().with_settings(["epochs=7", "options.alpha=2", "loss=softmax", "inverse=false"])
+    assert (recipe.epochs, recipe.options["alpha"], recipe.inverse) == (7, 2.0, False)
+    assert Recipe().with_settings(["model=complex"]).options == {"dimension": 200, "spread": 0.05}
+    for wrong in ("epochs", "epoch=3", "wrong.alpha=2"):
+        with pytest.raises(InputError):
+            Recipe().with_settings([wrong])
+
+
+def test_files_that_are_no_recipe(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("epochs = = 3")
+    for path in (tmp_path / "bad.toml", tmp_path / "none.toml", tmp_path):
+        with pytest.raises(InputError):
+            recipes.read(path)
