@@ -71,7 +71,9 @@ class Plain(nn.Module):
         sizes = {"e": ENTITIES, "so": RELATIONS, "st": RELATIONS, "ot": RELATIONS, "t": INSTANTS}
         for name, rows in sizes.items():
             for part in ("re", "im"):
-                setattr(self, f"{name}_{part}", nn.Embedding(rows, DIMENSION))
+                table = nn.Embedding(rows, DIMENSION)
+                nn.init.normal_(table.weight, std=0.05)
+                setattr(self, f"{name}_{part}", table)
 
     def look_up(self, name: str, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return getattr(self, f"{name}_re")(rows), getattr(self, f"{name}_im")(rows)

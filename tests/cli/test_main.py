@@ -12,7 +12,7 @@ from tests.cli.conftest import COMMAND, Timeplex
 from timeplex import __version__
 from timeplex.cli import main
 
-VERBS = ("datasets", "stats", "import", "problems", "split", "models", "check-model", "train")
+VERBS = ("datasets", "stats", "import", "problems", "split", "models", "check-model", "train", "tune")
 
 
 def test_help_shows_an_example_and_every_verb(timeplex: Timeplex) -> None:

@@ -129,7 +129,20 @@ def test_known_dates(text: str, expected: tuple[int, int, int]) -> None:
         (OPEN, ["####-##-##", "0000-00-00", "--", "##"]),
         (UNKNOWN_YEAR, ["19##", "195#", "1###", "19##-##-##", "195#-03-17", "-4##", "19##-03"]),
         (UNREADABLE, ["1900-02-29", "1951-02-29", "2001-02-29", "1952-02-30", "1952-04-31", "1952-13", "1952-12-32"]),
-        (UNREADABLE, ["13/05/2014", "05/2014", "17.03.1952", "March 1952", "1952-03-17T", "1952-03-17x", "1952a"]),
+        (
+            UNREADABLE,
+            [
+                "13/05/2014",
+                "13/05/14",
+                "5/14",
+                "05/2014",
+                "17.03.1952",
+                "March 1952",
+                "1952-03-17T",
+                "1952-03-17x",
+                "1952a",
+            ],
+        ),
         (UNREADABLE, ["19520", "12345-01-01", "+12345", "195203", "1952031", "195203170", "19521317", "19520230"]),
         (UNREADABLE, ["١٩٥٢", "1952-٠٣-17", "１９５２", "19²2", "1952.5", "1e3", "--405", "+-405", "+", "1952--03"]),
         (UNREADABLE, ["1952-03-17-01", "1952-", "-1952-", "nul", "nothing", "inf", "1952 03 17", "1952\n1953"]),
@@ -144,11 +157,9 @@ def test_every_form_of_one_day_is_read_alike(day: tuple[int, int, int]) -> None:
     year, month, number = day
     sign, digits = "-" if year < 0 else "", f"{abs(year):04}"
     iso = f"{sign}{digits}-{month:02}-{number:02}"
-    forms = [iso, f"{year}-{month}-{number}", f"{iso}T12:34:56Z", f"{iso} 01:02:03.5+02:00", iso.replace("-", "/")]
-    if year < 0:
-        forms[-1] = f"-{forms[-1][1:]}"  # the sign is no separator
-    else:
-        forms += [f"+{iso}T00:00:00Z", f"{digits}{month:02}{number:02}"]
+    forms = [iso, f"{year}-{month}-{number}", f"{iso}T12:34:56Z", f"{iso} 01:02:03.5+02:00"]
+    if year >= 0:
+        forms += [iso.replace("-", "/"), f"+{iso}T00:00:00Z", f"{digits}{month:02}{number:02}"]
     assert dict(zip(forms, parse(forms), strict=True)) == dict.fromkeys(forms, (KNOWN, *day))
 
 

@@ -24,8 +24,8 @@ WORLDS = st.builds(
     Sizes,
     entities=st.integers(1, 8),
     relations=st.integers(1, 4),
-    instants=st.integers(1, 9),
-    facts=st.integers(1, 5),
+    instants=st.integers(1, 7),
+    facts=st.integers(1, 4),
 )
 
 

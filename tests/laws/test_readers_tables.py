@@ -1,6 +1,5 @@
 """Laws of tables: the same facts whatever the library, the types and the names of the columns; and clear errors."""
 
-import gzip
 import json
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, time
@@ -15,14 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.strategies import names
 
-from timeplex.errors import InputError, TimeplexError
+from timeplex.errors import InputError
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
-from timeplex.kb.readers import READERS, from_frame, read_files, read_folder
+from timeplex.kb.readers import from_frame, read_files
 from timeplex.kb.readers.columns import BY_POSITION, KNOWN_NAMES, Columns
 from timeplex.kb.table import ROLES
-from timeplex.kb.write import write_frame
 
 # The same table in three libraries, with every type that a column can have
 
@@ -270,6 +268,15 @@ def test_what_a_header_is(first: str, is_header: bool, tmp_path: Path) -> None:
     assert read_files([path]).problems.rows_read == 2 - is_header
 
 
+def test_reasons_are_one_line(tmp_path: Path) -> None:
+    path = write(tmp_path, "f.csv", 'subject,relation,object,begin,end\na,r,b,"\n2001\n"," 1999\n"\n')
+    kb = read_files([path])
+    assert triples(kb) == [("a", "r", "b", "2001", "2001")]
+    assert kb.problems.frame.select("line", "kind", "action", "field", "reason").rows() == [
+        (2, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", "it begins 2001 and ends 1999; the end was set to the begin")
+    ]
+
+
 def test_an_event_has_one_date(tmp_path: Path) -> None:
     path = write(tmp_path, "f.csv", "subject,relation,object,date\na,r,b,1990-05\na,r,c,\na,r,d,soon\n")
     kb = read_files([path])
@@ -278,7 +285,7 @@ def test_an_event_has_one_date(tmp_path: Path) -> None:
         ("a", "r", "c", None, None),
         ("a", "r", "d", None, None),
     ]
-    assert kb.problems.frame.select("line", "kind", "field").rows() == [(4, Kind.UNREADABLE_DATE, "begin")]
+    assert kb.problems.frame.select("line", "kind", "field").rows() == [(4, Kind.UNREADABLE_DATE, "begin and end")]
 
 
 @pytest.mark.parametrize(
@@ -304,137 +311,3 @@ def test_columns_that_cannot_be_found(header: str, columns: Columns, message: st
     with pytest.raises(InputError, match=message) as error:
         read_files([write(tmp_path, f"f{suffix}", content)], columns=columns)
     assert len(str(error.value)) < 1000
-
-
-# What cannot be read at all
-
-HEADER = b"subject,relation,object\n"
-FACTS = HEADER + b"a,r,b\n"
-PACKED = gzip.compress(FACTS, mtime=0)
-
-
-UNREADABLE = [
-    ("empty.csv", b"", "is empty"),
-    ("empty.txt", b"", "is empty"),
-    ("empty.jsonl", b"", "is empty"),
-    ("empty.parquet", b"", "not a readable Parquet"),
-    ("empty.csv.gz", gzip.compress(b"", mtime=0), "is empty"),
-    ("nothing.csv.gz", b"", "is empty"),
-    ("lines.csv", b"\n\r\n\n", "is empty"),
-    ("lines.jsonl", b"\n \n\t\n", "is empty"),
-    ("mark.csv", b"\xef\xbb\xbf", "is empty"),
-    ("header.csv", HEADER, "is empty"),
-    ("line.csv", HEADER.strip(), "is empty"),
-    ("blanks.csv", HEADER + b" , , \n", "No row of blanks is a fact. The first problem is in line 2: the subject"),
-    ("blank.txt", b"   \n  \n", "no column for the subject"),
-    ("binary.csv", bytes(range(256)) * 4, "not a table of text"),
-    ("binary.txt", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", "not a table of text"),
-    ("binary.jsonl", bytes(range(256)) * 4, "holds no JSON object"),
-    ("binary.parquet", bytes(range(256)) * 4, "not a readable Parquet"),
-    ("latin.csv", "subject,rélation\n".encode("latin-1"), "first line of .* is not UTF-8"),
-    ("odd.csv", b"\xff\xfea", "not text in utf-16"),
-    ("facts.xlsx", FACTS, "no suffix that says how to read it. Known are .csv, "),
-    ("facts", FACTS, "no suffix"),
-    ("facts.gz", PACKED, "no suffix"),
-    ("cut.csv.gz", PACKED[:-9], "not a whole gzip file"),
-    ("short.csv.gz", PACKED[:5], "not a whole gzip file"),
-    ("plain.csv.gz", FACTS, "not a whole gzip file"),
-    ("array.jsonl", b'[{"subject": "a"}]\n', "holds no JSON object"),
-]
-
-
-@pytest.mark.parametrize(("name", "content", "message"), UNREADABLE, ids=[name for name, _, _ in UNREADABLE])
-def test_a_file_that_cannot_be_read(name: str, content: bytes, message: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=message) as error:
-        read_files([write(tmp_path, name, content)])
-    assert "\n" not in str(error.value)
-    assert error.value.hint
-
-
-def test_a_path_that_cannot_be_read(tmp_path: Path) -> None:
-    facts = write(tmp_path, "facts.csv", FACTS)
-    attempts: list[tuple[Callable[[], Any], str]] = [
-        (lambda: read_files([tmp_path]), "is a folder, not a file"),
-        (lambda: read_files([tmp_path / "none.csv"]), "does not exist"),
-        (lambda: read_files([facts / "below.csv"]), "cannot be read: Not a directory"),
-        (lambda: read_files([]), "no file to read"),
-        (lambda: read_files([facts], encoding="klingon"), "'klingon' is not an encoding"),
-        (lambda: read_files([facts], encoding="utf\0"), "is not an encoding"),
-        (lambda: read_files([facts], encoding="base64"), "'base64' is not an encoding"),
-        (lambda: read_files([facts], encoding="utf-32"), "is not text in utf-32"),
-        (lambda: read_files([write(tmp_path, "f.jsonl", b"{}")], encoding="cp1252"), "encoding fixed by its format"),
-        (lambda: read_folder(tmp_path), "has no train file"),
-    ]
-    for attempt, message in attempts:
-        with pytest.raises(TimeplexError, match=message) as error:
-            attempt()
-        assert "\n" not in str(error.value)
-
-
-def test_half_characters(tmp_path: Path) -> None:
-    """JSON and Python can hold half of a character that takes two; UTF-8 and our KBs cannot."""
-    path = write(tmp_path, "f.jsonl", r'{"s": "\ud800", "r": ["\udfff"], "o": {"\ud800": 1}, "\ud800": 2}')
-    assert triples(read_files([path])) == [("?", '["?"]', '{"?": 1}', None, None)]
-    objects = pd.DataFrame({"s": ["\ud800"], "r": ["r"], "o": ["o"]}, dtype=object)
-    assert triples(from_frame(objects)) == [("?", "r", "o", None, None)]
-    with pytest.raises(InputError, match="no column for the subject") as error:
-        read_files([write(tmp_path, "g.jsonl", r'{"\ud800": 1}')])
-    assert str(error.value).isprintable()
-
-
-def test_encodings(tmp_path: Path) -> None:
-    text = "subject,relation,object\nZoë,kennt,Jürgen\n"
-    expected = [("Zoë", "kennt", "Jürgen", None, None)]
-    for number, (encoding, given_encoding) in enumerate([("utf-8-sig", None), ("utf-16", None), ("cp1252", "cp1252")]):
-        path = write(tmp_path, f"{number}.csv", text.encode(encoding))
-        assert triples(read_files([path], encoding=given_encoding)) == expected
-    unsaid = read_files([write(tmp_path, "unsaid.csv", text.encode("cp1252") + b"a,r,b\n")])
-    assert triples(unsaid) == [("a", "r", "b", None, None)]
-    assert unsaid.problems.frame.select("line", "kind").rows() == [(2, Kind.BAD_ENCODING)]
-
-
-@pytest.mark.parametrize("suffix", READERS)
-def test_only_train_must_have_facts(suffix: str, tmp_path: Path) -> None:
-    facts = pl.DataFrame({role: ["1990" if role in ("begin", "end") else role] for role in ROLES})
-    write_frame(facts, tmp_path / f"train{suffix}")
-    write_frame(facts.clear(), tmp_path / f"test{suffix}")
-    kb = read_folder(tmp_path)
-    assert {split: len(part) for split, part in kb.splits.items()} == {"train": 1, "test": 0}
-    (tmp_path / f"train{suffix}").unlink()
-    (tmp_path / f"test{suffix}").rename(tmp_path / f"train{suffix}")
-    with pytest.raises(InputError, match="is empty"):
-        read_folder(tmp_path)
-
-
-# Parquet
-
-
-def test_counts_that_would_end_the_process(tmp_path: Path) -> None:
-    """In the header of a page, 24 stands for 12 values and 25 for −13, of which polars would make room for 2⁶⁴."""
-    frame = pl.DataFrame({role: [f"{role} {number}" for number in range(12)] for role in ROLES[:3]})
-    path = tmp_path / "facts.parquet"
-    frame.write_parquet(path, compression="uncompressed")
-    data = path.read_bytes()
-    page = b"\x2c\x15\x18"  # the header of a page of data begins with the number of values: 12
-    assert page in data
-    path.write_bytes(data.replace(page, b"\x2c\x15\x19", 1))
-    with pytest.raises(InputError, match="not a readable Parquet file"):
-        read_files([path])
-
-
-def test_parquet_of_another_writer(tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
-    table = pa.table({role: [f"{role} {number % 7}" for number in range(500)] for role in ROLES[:3]})
-    table = table.append_column("list", pa.array([[number, None][: number % 3] for number in range(500)]))
-    table = table.append_column("nested", pa.array([{"a": None, "b": [True]}, None] * 250))
-    expected = from_frame(table)
-    path = tmp_path / "facts.parquet"
-    for version in ("1.0", "2.0"):
-        for compression in ("none", "snappy", "gzip", "zstd", "brotli"):
-            for dictionary in (True, False):
-                pq.write_table(
-                    table, path, compression=compression, use_dictionary=dictionary, data_page_version=version,
-                    row_group_size=130, data_page_size=100, write_page_index=dictionary,
-                )  # fmt: skip
-                assert read_files([path]) == expected

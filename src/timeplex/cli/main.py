@@ -6,7 +6,7 @@ from io import TextIOWrapper
 
 import typer
 
-from timeplex.cli import datasets, import_, models, problems, split, stats, train
+from timeplex.cli import datasets, import_, models, problems, split, stats, train, tune
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
@@ -47,6 +47,7 @@ app.command("split")(split.split)
 app.command("models")(models.models)
 app.command("check-model")(models.check_model)
 app.command("train")(train.train)
+app.command("tune")(tune.tune)
 
 
 def run() -> None:

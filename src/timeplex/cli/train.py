@@ -49,8 +49,7 @@ def train(
     else:
         if kb is None:
             raise InputError("There is nothing to learn from.", "Give a KB, such as: timeplex train sample -o RUN")
-        data = _read(kb, data_dir)
-        chosen = _recipe(data, model, recipe, settings)
+        data, chosen = prepare(kb, data_dir, model, recipe, settings)
     trainer = Trainer(data, chosen, output, device)
     if not as_json:
         _announce(trainer)
@@ -61,6 +60,14 @@ def train(
         say(f"Stopped after {trainer.state.step} steps. Go on with: timeplex train --resume -o {output}")
         raise typer.Exit(130) from None
     _report(trainer, metrics, output, as_json)
+
+
+def prepare(
+    kb: str, data_dir: Path | None, model: str | None, recipe: Path | None, settings: list[str]
+) -> "tuple[TemporalKB, Recipe]":
+    """The KB with dev facts, and the recipe that the options say."""
+    data = _read(kb, data_dir)
+    return data, _recipe(data, model, recipe, settings)
 
 
 def _read(kb: str, data_dir: Path | None) -> "TemporalKB":

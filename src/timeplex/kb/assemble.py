@@ -17,7 +17,7 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Names, encode
-from timeplex.kb.problems import SCHEMA, Action, Kind, Problems, record
+from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems, record
 from timeplex.kb.table import Table
 
 Mask = NDArray[np.bool_]
@@ -202,13 +202,17 @@ def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granu
             (State.UNKNOWN_YEAR, Kind.UNKNOWN_YEAR, "does not say the year"),
         ):
             wrong = column.having(state)
-            if role == "end" and wrong.any():
-                wrong &= ~rows.is_event  # the one date of an event is reported as its begin
+            if not wrong.any():
+                continue
+            events = rows.is_event
+            if role == "end":
+                wrong &= ~events  # the one date of an event is reported with its begin
+            at = np.flatnonzero(wrong).tolist()
+            fields = [BOTH_ENDS if events[row] else role for row in at]
             reasons = [
-                f"the {role} {column.text(row)!r} {what}; it was taken as open"
-                for row in np.flatnonzero(wrong).tolist()
+                f"the {'date' if events[row] else role} {column.text(row)!r} {what}; it was taken as open" for row in at
             ]
-            rows.report(wrong, kind, Action.KEPT, role, reasons)
+            rows.report(wrong, kind, Action.KEPT, fields, reasons)
     first, end_of_begin = begin.place(granularity, spans.OPEN_BEGIN)
     _, last = end.place(granularity, spans.OPEN_END)
     reversed_ = first > last

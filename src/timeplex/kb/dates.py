@@ -59,12 +59,13 @@ class Dates:
         return np.where(self.state != State.KNOWN, 0, 1 + (self.month > 0) + (self.day > 0))
 
 
-_OPEN = r"(?i)^(?:null|none|nan|nat|n/?a|0000-00-00|[#?\-\s]*)$"
+_OPEN = r"(?i)^(?:null|none|nan|nat|n/?a|[+]?0000-?00-?00(?:[T ].*)?|[#?\-\s]*)$"
 _UNKNOWN_YEAR = r"^[+-]?[0-9]{0,3}#{1,4}(?:-(?:[0-9][0-9]|##)){0,2}$"
 _TIME = (
     r"(?:[T ][0-9]{1,2}:[0-9][0-9](?::[0-9][0-9](?:[.,][0-9]+)?)?(?: ?UTC)? ?(?:Z|[+-][0-9][0-9]:?(?:[0-9][0-9])?)?)?"
 )
-_DATE = r"^([+-]?[0-9]{1,4})(?:[-/]([0-9]{1,2}|##)(?:[-/]([0-9]{1,2}|##)" + _TIME + r")?)?$"
+_DATE = r"^([+-]?[0-9]{1,4})(?:-([0-9]{1,2}|##)(?:-([0-9]{1,2}|##)" + _TIME + r")?)?$"
+_SLASHED = r"^([0-9]{4})/([0-9]{1,2})(?:/([0-9]{1,2})" + _TIME + r")?$"  # 13/05/14 could mean anything
 _FLOAT_YEAR = r"^([+-]?[0-9]{1,4})\.0*$"
 _BASIC = r"^([0-9]{4})([0-9][0-9])([0-9][0-9])$"
 
@@ -72,14 +73,13 @@ _BASIC = r"^([0-9]{4})([0-9][0-9])([0-9][0-9])$"
 def parse(texts: pl.Series) -> Dates:
     """Read a column of texts (nulls allowed) as dates. Vectorised; never raises on a bad text."""
     text = texts.cast(pl.String).fill_null("").str.strip_chars()
-    parts = text.str.extract_groups(_DATE).struct.unnest()
-    basic = text.str.extract_groups(_BASIC).struct.unnest()
+    forms = [text.str.extract_groups(form).struct.unnest() for form in (_DATE, _SLASHED, _BASIC)]
     frame = pl.DataFrame({"text": text}).with_columns(
         is_open=pl.col("text").str.contains(_OPEN),
         unknown=pl.col("text").str.contains(_UNKNOWN_YEAR),
-        year=parts["1"].fill_null(text.str.extract(_FLOAT_YEAR)).fill_null(basic["1"]),
-        month=parts["2"].fill_null(basic["2"]).str.replace("##", "0", literal=True),
-        day=parts["3"].fill_null(basic["3"]).str.replace("##", "0", literal=True),
+        year=pl.coalesce([form["1"] for form in forms] + [text.str.extract(_FLOAT_YEAR)]),
+        month=pl.coalesce([form["2"] for form in forms]).str.replace("##", "0", literal=True),
+        day=pl.coalesce([form["3"] for form in forms]).str.replace("##", "0", literal=True),
     )
 
     def numbers(name: str) -> Ints:

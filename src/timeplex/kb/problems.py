@@ -44,6 +44,9 @@ SCHEMA = pl.Schema(
     }
 )
 
+BOTH_ENDS = "begin and end"
+"""The field of a problem with the one date of an event."""
+
 ROW_LENGTH = 500
 
 
@@ -97,7 +100,7 @@ class Problems:
     def of(self, kind: Kind, field: str | None = None) -> pl.DataFrame:
         """The problems of one kind, of one field if given."""
         chosen = self.frame.filter(pl.col("kind") == str(kind))
-        return chosen if field is None else chosen.filter(pl.col("field") == field)
+        return chosen if field is None else chosen.filter(pl.col("field").str.split(" and ").list.contains(field))
 
     def of_facts(self, kind: Kind, field: str | None = None) -> pl.DataFrame:
         """The problems of one kind in rows that became facts: not those of rows set aside for something else."""

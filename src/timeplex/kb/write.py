@@ -52,11 +52,7 @@ def _encode(frame: pl.DataFrame, path: Path) -> bytes:
         return _hyte(frame, path)
     buffer = io.BytesIO()
     if suffix in (".csv", ".tsv"):
-        # A lone carriage return would be lost where it stands at a line's end, so such names are quoted.
-        quoted = frame.select(pl.any_horizontal(pl.col(pl.String).str.contains("\r", literal=True)).any()).item()
-        frame.write_csv(
-            buffer, separator="," if suffix == ".csv" else "\t", quote_style="non_numeric" if quoted else "necessary"
-        )
+        frame.write_csv(buffer, separator="," if suffix == ".csv" else "\t")
     elif suffix in (".jsonl", ".ndjson"):
         frame.write_ndjson(buffer)
     elif suffix == ".parquet":

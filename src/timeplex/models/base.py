@@ -44,6 +44,11 @@ class Space:
         return cls(entities, relations, dates, torch.ones(instants, dtype=torch.long))
 
 
+def tuned(*choices: float, low: float | None = None, high: float | None = None) -> dict[str, Any]:
+    """What a search may set a field to: one of some values, or anything from low to high on a logarithmic scale."""
+    return {"tune": {"choices": list(choices)} if choices else {"low": low, "high": high}}
+
+
 class Options(BaseModel):
     """Settings of a model; a model adds its own fields. An unknown one is an error."""
 

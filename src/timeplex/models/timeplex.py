@@ -9,16 +9,18 @@ from torch.nn.functional import normalize
 
 from timeplex.models import base
 from timeplex.models.algebra import conjugate, dot, multiply
-from timeplex.models.base import Space, register
+from timeplex.models.base import Space, register, tuned
 from timeplex.models.sides import Side, TimeLinearModel
+
+WEIGHTS = tuned(0.0, 2.0, 5.0, 7.0, 10.0)  # the paper's grid
 
 
 class Options(base.Options):
     """Settings of the TimePlex base model."""
 
-    alpha: float = Field(5.0, ge=0, description="Weight of the subject-time term.")
-    beta: float = Field(5.0, ge=0, description="Weight of the object-time term.")
-    gamma: float = Field(5.0, ge=0, description="Weight of the subject-object-time term.")
+    alpha: float = Field(5.0, ge=0, description="Weight of the subject-time term.", json_schema_extra=WEIGHTS)
+    beta: float = Field(5.0, ge=0, description="Weight of the object-time term.", json_schema_extra=WEIGHTS)
+    gamma: float = Field(5.0, ge=0, description="Weight of the subject-object-time term.", json_schema_extra=WEIGHTS)
     form: Literal["paper", "published-code"] = Field(
         "published-code", description="Which conjugations the time terms have; they differ in the gamma term."
     )

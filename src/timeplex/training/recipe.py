@@ -7,6 +7,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from timeplex.errors import InputError
+from timeplex.models.base import tuned
+from timeplex.models.loading import model_class
 
 
 class Recipe(BaseModel):
@@ -30,14 +32,31 @@ class Recipe(BaseModel):
     margin: float = Field(10.0, gt=0, description="How far a fact must score above its negatives.")
     time_weight: float = Field(0.5, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
 
-    l2: float = Field(0.0, ge=0, description="Weight of the squared embeddings of a batch's facts.")
+    l2: float = Field(
+        0.0,
+        ge=0,
+        description="Weight of the squared embeddings of a batch's facts.",
+        json_schema_extra=tuned(low=1e-4, high=1.0),
+    )
     n3: float = Field(0.0, ge=0, description="Weight of the cubed embeddings of a batch's facts.")
-    smooth: float = Field(0.0, ge=0, description="Weight of the differences of consecutive time vectors.")
+    smooth: float = Field(
+        0.0,
+        ge=0,
+        description="Weight of the differences of consecutive time vectors.",
+        json_schema_extra=tuned(low=1e-4, high=10.0),
+    )
     smooth_power: int = Field(3, ge=2, le=5, description="The power of these differences.")
 
     optimizer: Literal["adagrad", "adam"] = Field("adagrad", description="How gradients become steps.")
-    learning_rate: float = Field(0.1, gt=0, description="Size of the steps.")
-    batch_size: int = Field(1500, ge=1, description="Facts in a batch (before their inverses are added).")
+    learning_rate: float = Field(
+        0.1, gt=0, description="Size of the steps.", json_schema_extra=tuned(low=1e-4, high=1.0)
+    )
+    batch_size: int = Field(
+        1500,
+        ge=1,
+        description="Facts in a batch (before their inverses are added).",
+        json_schema_extra=tuned(low=100, high=5000),
+    )
     epochs: int = Field(50, ge=1, description="How often all facts are seen, at most.")
 
     metric: Literal["mrr", "loss"] = Field("mrr", description="What decides on dev: MRR (higher) or loss (lower).")
@@ -52,8 +71,6 @@ class Recipe(BaseModel):
     @field_validator("options")
     @classmethod
     def _known_options(cls, options: dict[str, Any], info: Any) -> dict[str, Any]:
-        from timeplex.models.loading import model_class
-
         if "model" in info.data:
             return model_class(info.data["model"]).options_type(**options).model_dump()
         return options

@@ -1,0 +1,47 @@
+"""`timeplex tune KB`: search for settings on dev."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, print_json, say
+
+if TYPE_CHECKING:
+    from timeplex.training.tune import Trial
+
+
+def tune(
+    kb: str = KB_ARGUMENT,
+    output: Path = typer.Option(..., "-o", "--output", metavar="DIR", help="Where the search is kept; it resumes."),
+    trials: int = typer.Option(20, min=1, help="How many trials there are to be in all."),
+    model: str | None = typer.Option(None, help="A model (see: timeplex models), or path/to/file.py:name."),
+    recipe: Path | None = typer.Option(None, help="A TOML file to start from."),
+    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe."),
+    search: str = typer.Option("all", help="all: every range at once; paper: the paper's two stages."),
+    data_dir: Path | None = DATA_DIR_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Search for the settings that do best on dev. Cut off, the same command goes on.
+
+    Example: timeplex tune sample --model complex --trials 10 -o search --set epochs=10
+    """
+    from timeplex.cli.train import prepare
+    from timeplex.errors import InputError
+    from timeplex.training import tune as tuning
+
+    if search not in ("all", "paper"):
+        raise InputError(f"{search!r} is not a search.", "Use all or paper.")
+    data, start = prepare(kb, data_dir, model, recipe, settings)
+
+    def listen(trial: "Trial") -> None:
+        values = "  ".join(f"{key} {value:.4g}" for key, value in trial.settings.items())
+        say(f"trial {trial.number + 1}: dev MRR {100 * trial.mrr:.2f}  {values}")
+
+    best = tuning.tune(
+        data, start, trials, output, "paper" if search == "paper" else "all", None if as_json else listen
+    )
+    if as_json:
+        print_json({"best": best.model_dump(), "folder": str(output)})
+        return
+    say(f"The best recipe is in {output / 'best.json'}.")

@@ -1,0 +1,141 @@
+"""`timeplex train` and `timeplex tune` as a user calls them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import timeplex as package
+from timeplex.models import MODELS
+
+FAST = ["--set", "epochs=2", "--set", "options.dimension=4", "--set", "batch_size=100"]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("train") / "small.kb"
+    package.split_randomly(package.generate(300, seed=0), seed=0).save(folder)
+    return str(folder)
+
+
+def test_train_says_what_and_how_long_and_saves(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    answer = timeplex("train", small, "-o", str(tmp_path / "run"), *FAST)
+    assert answer.code == 0
+    assert "timeplex-base on" in answer.out
+    assert "an epoch" in answer.out
+    assert "dev (published-code protocol): MRR" in answer.out
+    assert "epoch 2/2" in answer.err
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "MANIFEST.json",
+        "kb",
+        "metrics.json",
+        "model.safetensors",
+        "recipe.json",
+        "trace.jsonl",
+    }
+
+
+def test_json(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    answer = timeplex("train", small, "-o", str(tmp_path / "run"), "--model", "complex", "--json", *FAST)
+    result = json.loads(answer.out)
+    assert result["dev"].keys() == {"mrr", "mr", "hits@1", "hits@3", "hits@10"}
+    assert result["epochs"] == 2
+
+
+def test_an_own_model_from_a_file(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    (tmp_path / "own.py").write_text(
+        "from timeplex.models import register\n"
+        "from timeplex.models.distmult import DistMult\n"
+        "@register('my-model')\n"
+        "class Mine(DistMult):\n"
+        "    '''As DistMult.'''\n"
+    )
+    model = f"{tmp_path / 'own.py'}:my-model"
+    try:
+        assert timeplex("train", small, "-o", str(tmp_path / "run"), "--model", model, *FAST).code == 0
+    finally:
+        MODELS.pop("my-model")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["train", "-o", "run"], "nothing to learn"),
+        (["train", "KB", "-o", "run", "--model", "timplex"], "timeplex-base"),
+        (["train", "KB", "-o", "run", "--set", "epoch=3"], "epoch"),
+        (["train", "KB", "-o", "run", "--recipe", "none.toml"], "none.toml"),
+        (["train", "KB", "-o", "run", "--recipe", "none.toml", "--model", "complex"], "--model"),
+        (["train", "KB", "-o", "KB"], "exists"),
+        (["train", "KB", "-o", "run", "--device", "abacus"], "abacus"),
+        (["train", "--resume", "-o", "none"], "none"),
+        (["train", "KB", "--resume", "-o", "none"], "--resume"),
+        (["tune", "KB", "-o", "search", "--search", "luck"], "luck"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(timeplex, small: str, arguments: list[str], named: str) -> None:  # type: ignore[no-untyped-def]
+    answer = timeplex(*(small if part == "KB" else part for part in arguments))
+    assert answer.code == 2
+    assert answer.err.startswith("error: ")
+    assert named in answer.err
+    assert answer.err.count("\n") == 1
+
+
+def test_interrupted_and_resumed(small: str, tmp_path: Path) -> None:
+    """Ctrl-C saves, says how to go on, and --resume finishes."""
+    run = tmp_path / "run"
+    command = [sys.executable, "-m", "timeplex.cli.main", "train"]
+    # Many small batches, so that there is time to press Ctrl-C.
+    settings = [*FAST, "--set", "epochs=300", "--set", "batch_size=5", "--set", "patience=300"]
+    process = subprocess.Popen(
+        [*command, small, "-o", str(run), *settings], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not (run / "trace.jsonl").exists() and process.poll() is None:
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert f"--resume -o {run}" in out
+    assert "Traceback" not in err
+    state = json.loads((run / "checkpoint" / "latest.json").read_text())["state"]
+    assert state["step"] > 0
+    # Finish quickly: the recipe is the run's own, so it is told to stop after few epochs.
+    recipe = json.loads((run / "recipe.json").read_text())
+    (run / "recipe.json").write_text(json.dumps({**recipe, "epochs": state["epoch"] + 1}))
+    done = subprocess.run([*command, "--resume", "-o", str(run)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (run / "model.safetensors").exists()
+    again = subprocess.run([*command, "--resume", "-o", str(run)], capture_output=True, text=True, check=False)
+    assert again.returncode == 2
+    assert "finished" in again.stderr
+
+
+def test_tune_resumes(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "search"
+    arguments = ["tune", small, "-o", str(folder), "--model", "complex", "--set", "epochs=1", *FAST[2:4]]
+    assert "trial 2" in timeplex(*arguments, "--trials", "2").out
+    answer = timeplex(*arguments, "--trials", "3")
+    assert "trial 3" in answer.out
+    assert "trial 2" not in answer.out
+    trials = [json.loads(line) for line in (folder / "trials-all.jsonl").read_text().splitlines()]
+    best = json.loads((folder / "best.json").read_text())
+    assert len(trials) == 3
+    winner = max(trials, key=lambda trial: trial["mrr"])["settings"]
+    assert {key: best[key] for key in winner} == winner
+
+
+def test_the_papers_search_has_two_stages(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    folder = tmp_path / "search"
+    arguments = ["tune", small, "-o", str(folder), "--set", "epochs=1", *FAST[2:4], "--search", "paper"]
+    assert timeplex(*arguments, "--trials", "3").code == 0
+    first, second = (
+        [json.loads(line)["settings"] for line in (folder / f"trials-{name}.jsonl").read_text().splitlines()]
+        for name in ("first", "second")
+    )
+    assert (len(first), len(second)) == (2, 1)
+    assert set(first[0]) == {"l2", "smooth", "learning_rate", "batch_size"}
+    assert set(second[0]) == {"options.alpha", "options.beta", "options.gamma"}
