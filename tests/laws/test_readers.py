@@ -314,7 +314,8 @@ def test_many_damaged_files(suffix: str) -> None:
     seen = fuzz(suffix, SLOW[suffix], read_anything)
     assert seen["cases"] >= SLOW[suffix]
     # The damage is neither so heavy that nothing can be read, nor so light that nothing is wrong.
-    assert seen["kbs"] > seen["cases"] / 20
+    # (A packed or columnar file seldom survives any.)
+    assert seen["kbs"] > seen["cases"] / (50 if "parquet" in suffix else 20)
     assert seen["kbs"] < seen["cases"]
     assert seen["with problems"] > seen["cases"] / (100 if "parquet" in suffix else 10)
 
@@ -382,3 +383,11 @@ def test_gzip_of_the_tests_can_fail() -> None:
     packed = gzip.compress(b"a,b,c\n", mtime=0)
     with pytest.raises((EOFError, OSError, zlib.error)):
         gzip.decompress(packed[:-3])
+
+
+def test_a_header_that_ends_far_down_in_the_file(tmp_path: Path) -> None:
+    """Only the first 64 KiB are looked at for the header, unless it is quoted and goes on."""
+    path = tmp_path / "f.csv"
+    long = "x" * 70_000
+    path.write_text(f'subject,relation,object,"{long}\n{long}"\na,r,b,c\n')
+    assert len(read_files([path])) == 1

@@ -247,10 +247,13 @@ def _head(lines: Lines, separator: str, quoting: bool, source: str) -> tuple[lis
     if b"\0" in lines.data[:4096]:
         raise InputError(f"{source} is not a table of text.", "Give CSV, TSV, JSON lines, Parquet or HyTE text.")
     beginning = Lines(lines.data[: lines.data.find(b"\n", 1 << 16) + 1] or lines.data)
-    for part in (beginning, lines):  # a row this long is rare, but the rest of the file may be needed
+    for part in (beginning, lines):
         filled = np.flatnonzero(part.stops > part.starts)
         if len(filled):
-            head = RecordReader(part, separator, quoting).read(int(filled[0]), None)
+            records = RecordReader(part, separator, quoting)
+            if part is beginning and records.quotes[filled[0]] % 2:
+                continue  # a record over several lines may end far down in the file
+            head = records.read(int(filled[0]), None)
             if head.problem is not None:
                 raise InputError(f"The first line of {source} is not UTF-8 text.", "Say its --encoding.")
             return head.fields, head.last + 1
