@@ -17,7 +17,9 @@ def multiply(a: Tensor, b: Tensor) -> Tensor:
     """The complex product, element by element; arguments broadcast."""
     a_re, a_im = a.chunk(2, dim=-1)
     b_re, b_im = b.chunk(2, dim=-1)
-    return torch.cat([a_re * b_re - a_im * b_im, a_re * b_im + a_im * b_re], dim=-1)
+    re = torch.addcmul(a_re * b_re, a_im, b_im, value=-1)
+    im = torch.addcmul(a_re * b_im, a_im, b_re)
+    return torch.cat([re, im], dim=-1)
 
 
 def conjugate(a: Tensor) -> Tensor:

@@ -10,13 +10,15 @@ instants; evaluating changes nothing; gradients reach every table; the answer do
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 Span = tuple[Tensor, Tensor]
 """First and last position of each query's span, both inclusive, shape (n,) each."""
@@ -71,6 +73,7 @@ class Model(nn.Module, ABC):
         super().__init__()
         self.space = space
         self.options = options
+        self._remembered: dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]] | None = None
 
     # What a model file writes -----------------------------------------------------------------------------
 
@@ -122,6 +125,29 @@ class Model(nn.Module, ABC):
         """φ(·, r, o, T) for all entities: (n, entities)."""
         query, t = enumerate_spans(span)
         return sum_by_query(self.subjects_at(r[query], o[query], t), query, len(o))
+
+    def rows(self, table: Tensor, index: Tensor) -> Tensor:
+        """table[index]: (…) → (…, width).
+
+        A step looks the same rows up for several terms; within `remembering` they are fetched once, so that their
+        gradients are put into the table once.
+        """
+        if self._remembered is None:
+            return embedding(index, table)
+        key = (id(table), id(index))
+        if key not in self._remembered:
+            # Table and index are kept as well, so that no other tensor gets their identity meanwhile.
+            self._remembered[key] = (embedding(index, table), table, index)
+        return self._remembered[key][0]
+
+    @contextmanager
+    def remembering(self) -> Iterator[None]:
+        """While a training step computes its loss."""
+        self._remembered = {}
+        try:
+            yield
+        finally:
+            self._remembered = None
 
     def table(self, rows: int, width: int, spread: float | None = None) -> nn.Parameter:
         """A table of normal random numbers to learn."""

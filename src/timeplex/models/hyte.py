@@ -49,17 +49,21 @@ class HyTE(Model):
 
     def object_query(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """The query of (s, r, ?, t), projected."""
-        query = self.scorer.object_query(self.project(self.entity[s], t), self.project(self.relation[r], t))
+        query = self.scorer.object_query(
+            self.project(self.rows(self.entity, s), t), self.project(self.rows(self.relation, r), t)
+        )
         return self.project(query, t)
 
     def subject_query(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """The query of (?, r, o, t), projected."""
-        query = self.scorer.subject_query(self.project(self.relation[r], t), self.project(self.entity[o], t))
+        query = self.scorer.subject_query(
+            self.project(self.rows(self.relation, r), t), self.project(self.rows(self.entity, o), t)
+        )
         return self.project(query, t)
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """φ(s, r, o, t)."""
-        query, candidate = self.object_query(s, r, t), self.project(self.entity[o], t)
+        query, candidate = self.object_query(s, r, t), self.project(self.rows(self.entity, o), t)
         if self.scorer.norm is None:
             return dot(query, candidate)
         return minus_distance(query, candidate, self.scorer.norm)
@@ -94,7 +98,7 @@ class HyTE(Model):
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """s, r and o."""
-        return [self.entity[s], self.relation[r], self.entity[o]]
+        return [self.rows(self.entity, s), self.rows(self.relation, r), self.rows(self.entity, o)]
 
     def after_step(self) -> None:
         """Keep the normals at length 1."""

@@ -122,11 +122,11 @@ class TimeLinearModel(SideModel):
 
     def object_side(self, s: Tensor, r: Tensor, t: Tensor) -> Side:
         """The side of (s, r, ?, t)."""
-        return self.object_side_with(s, r, self.time[t])
+        return self.object_side_with(s, r, self.rows(self.time, t))
 
     def subject_side(self, r: Tensor, o: Tensor, t: Tensor) -> Side:
         """The side of (?, r, o, t)."""
-        return self.subject_side_with(r, o, self.time[t])
+        return self.subject_side_with(r, o, self.rows(self.time, t))
 
     def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
         """φ(s, r, o, ·)."""

@@ -25,17 +25,17 @@ class SimplE(SideModel):
     def object_side(self, s: Tensor, r: Tensor, t: Tensor) -> Side:
         """Objects meet r⁻¹ ∘ tail_s with their head and head_s ∘ r with their tail."""
         s, r, _ = broadcast(s, r, t)
-        head, tail = self.entity[s].chunk(2, dim=-1)
-        forward, backward = self.relation[r].chunk(2, dim=-1)
+        head, tail = self.rows(self.entity, s).chunk(2, dim=-1)
+        forward, backward = self.rows(self.relation, r).chunk(2, dim=-1)
         return Side(torch.cat([backward * tail, head * forward], dim=-1) / 2, self.entity)
 
     def subject_side(self, r: Tensor, o: Tensor, t: Tensor) -> Side:
         """Subjects meet r ∘ tail_o with their head and head_o ∘ r⁻¹ with their tail."""
         r, o, _ = broadcast(r, o, t)
-        head, tail = self.entity[o].chunk(2, dim=-1)
-        forward, backward = self.relation[r].chunk(2, dim=-1)
+        head, tail = self.rows(self.entity, o).chunk(2, dim=-1)
+        forward, backward = self.rows(self.relation, r).chunk(2, dim=-1)
         return Side(torch.cat([forward * tail, head * backward], dim=-1) / 2, self.entity)
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """All four vectors of the fact."""
-        return [self.entity[s], self.relation[r], self.entity[o]]
+        return [self.rows(self.entity, s), self.rows(self.relation, r), self.rows(self.entity, o)]

@@ -49,44 +49,44 @@ class TimePlex(TimeLinearModel):
 
     def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
         """All terms with the object fold into one query vector; the α term is the same for all objects."""
-        subject, options = self.entity[s], self.options
-        query = multiply(subject, self.relation_so[r])
+        subject, options = self.rows(self.entity, s), self.options
+        query = multiply(subject, self.rows(self.relation_so, r))
         if options.form == "paper":
-            query = query + options.beta * multiply(conjugate(self.relation_ot[r]), time)
+            query = query + options.beta * multiply(conjugate(self.rows(self.relation_ot, r)), time)
             query = query + options.gamma * multiply(conjugate(subject), time)
         else:
-            query = query + multiply(time, options.beta * self.relation_ot[r] + options.gamma * subject)
-        constant = options.alpha * dot(multiply(subject, self.relation_st[r]), time)
+            query = query + multiply(time, options.beta * self.rows(self.relation_ot, r) + options.gamma * subject)
+        constant = options.alpha * dot(multiply(subject, self.rows(self.relation_st, r)), time)
         return Side(query, self.entity, constant)
 
     def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
         """All terms with the subject fold into one query vector; the β term is the same for all subjects."""
-        object_, options = self.entity[o], self.options
-        query = multiply(conjugate(self.relation_so[r]), object_)
-        query = query + options.alpha * multiply(conjugate(self.relation_st[r]), time)
+        object_, options = self.rows(self.entity, o), self.options
+        query = options.alpha * multiply(conjugate(self.rows(self.relation_st, r)), time)
         if options.form == "paper":
+            query = query + multiply(conjugate(self.rows(self.relation_so, r)), object_)
             query = query + options.gamma * multiply(conjugate(object_), time)
-            constant = options.beta * dot(multiply(object_, self.relation_ot[r]), time)
+            constant = options.beta * dot(multiply(object_, self.rows(self.relation_ot, r)), time)
         else:
-            query = query + options.gamma * multiply(conjugate(time), object_)
-            constant = options.beta * dot(multiply(time, self.relation_ot[r]), object_)
+            query = query + multiply(conjugate(self.rows(self.relation_so, r) + options.gamma * time), object_)
+            constant = options.beta * dot(multiply(time, self.rows(self.relation_ot, r)), object_)
         return Side(query, self.entity, constant)
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
         """All terms with time fold into one query vector; the first term is the same at all times."""
-        subject, object_, options = self.entity[s], self.entity[o], self.options
-        query = options.alpha * multiply(subject, self.relation_st[r])
+        subject, object_, options = self.rows(self.entity, s), self.rows(self.entity, o), self.options
+        query = options.alpha * multiply(subject, self.rows(self.relation_st, r))
         if options.form == "paper":
-            query = query + multiply(object_, options.beta * self.relation_ot[r] + options.gamma * subject)
+            query = query + multiply(object_, options.beta * self.rows(self.relation_ot, r) + options.gamma * subject)
         else:
-            query = query + options.beta * multiply(conjugate(self.relation_ot[r]), object_)
-            query = query + options.gamma * multiply(conjugate(subject), object_)
-        return Side(query, self.time, dot(multiply(subject, self.relation_so[r]), object_))
+            turned = conjugate(options.beta * self.rows(self.relation_ot, r) + options.gamma * subject)
+            query = query + multiply(turned, object_)
+        return Side(query, self.time, dot(multiply(subject, self.rows(self.relation_so, r)), object_))
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """The six embeddings of a fact."""
-        relations = [self.relation_so[r], self.relation_st[r], self.relation_ot[r]]
-        return [self.entity[s], self.entity[o], *relations, self.time[t]]
+        relations = [self.rows(self.relation_so, r), self.rows(self.relation_st, r), self.rows(self.relation_ot, r)]
+        return [self.rows(self.entity, s), self.rows(self.entity, o), *relations, self.rows(self.time, t)]
 
     def after_step(self) -> None:
         """Scale the real and the imaginary part of every time vector to length 1, if asked for."""

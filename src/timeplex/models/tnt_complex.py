@@ -19,19 +19,21 @@ class _Turning(TimeLinearModel):
 
     def relation_at(self, r: Tensor, time: Tensor) -> Tensor:
         """ρ(r, t) = r ∘ t."""
-        return multiply(self.relation[r], time)
+        return multiply(self.rows(self.relation, r), time)
 
     def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
         """s ∘ ρ."""
-        return Side(multiply(self.entity[s], self.relation_at(r, time)), self.entity)
+        return Side(multiply(self.rows(self.entity, s), self.relation_at(r, time)), self.entity)
 
     def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
         """ρ̄ ∘ o."""
-        return Side(multiply(conjugate(self.relation_at(r, time)), self.entity[o]), self.entity)
+        return Side(multiply(conjugate(self.relation_at(r, time)), self.rows(self.entity, o)), self.entity)
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
         """Re⟨s, r ∘ t, ō⟩ is the dot product of t with the conjugate of s ∘ r ∘ ō."""
-        turning = multiply(multiply(self.entity[s], self.relation[r]), conjugate(self.entity[o]))
+        turning = multiply(
+            multiply(self.rows(self.entity, s), self.rows(self.relation, r)), conjugate(self.rows(self.entity, o))
+        )
         return Side(conjugate(turning), self.time)
 
 
@@ -41,7 +43,7 @@ class TComplEx(_Turning):
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """s, r ∘ t and o."""
-        return [self.entity[s], self.relation_at(r, self.time[t]), self.entity[o]]
+        return [self.rows(self.entity, s), self.relation_at(r, self.rows(self.time, t)), self.rows(self.entity, o)]
 
 
 @register("tnt-complex")
@@ -54,13 +56,20 @@ class TNTComplEx(_Turning):
 
     def relation_at(self, r: Tensor, time: Tensor) -> Tensor:
         """ρ(r, t) = r ∘ t + r⁰."""
-        return super().relation_at(r, time) + self.untimed[r]
+        return super().relation_at(r, time) + self.rows(self.untimed, r)
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
         """As TComplEx, and Re⟨s, r⁰, ō⟩ at all times."""
         side = super().time_side(s, r, o)
-        return side._replace(constant=dot(multiply(self.entity[s], self.untimed[r]), self.entity[o]))
+        return side._replace(
+            constant=dot(multiply(self.rows(self.entity, s), self.rows(self.untimed, r)), self.rows(self.entity, o))
+        )
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """s, r ∘ t, r⁰ and o."""
-        return [self.entity[s], multiply(self.relation[r], self.time[t]), self.untimed[r], self.entity[o]]
+        return [
+            self.rows(self.entity, s),
+            multiply(self.rows(self.relation, r), self.rows(self.time, t)),
+            self.rows(self.untimed, r),
+            self.rows(self.entity, o),
+        ]

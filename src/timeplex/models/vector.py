@@ -31,17 +31,17 @@ class VectorModel(SideModel):
 
     def object_side(self, s: Tensor, r: Tensor, t: Tensor) -> Side:
         """The side of (s, r, ?, t)."""
-        query = self.scorer.object_query(self.entity[s], self.relation_vectors(r, t))
+        query = self.scorer.object_query(self.rows(self.entity, s), self.relation_vectors(r, t))
         return Side(query, self.entity, norm=self.scorer.norm)
 
     def subject_side(self, r: Tensor, o: Tensor, t: Tensor) -> Side:
         """The side of (?, r, o, t)."""
-        query = self.scorer.subject_query(self.relation_vectors(r, t), self.entity[o])
+        query = self.scorer.subject_query(self.relation_vectors(r, t), self.rows(self.entity, o))
         return Side(query, self.entity, norm=self.scorer.norm)
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """s, r(t) and o."""
-        return [self.entity[s], self.relation_vectors(r, t), self.entity[o]]
+        return [self.rows(self.entity, s), self.relation_vectors(r, t), self.rows(self.entity, o)]
 
 
 class StaticModel(VectorModel):

@@ -17,6 +17,21 @@ BLOCK_ROWS = 512
 """Rows of scores that are held at a time."""
 
 
+_buffers: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
+
+
+def _scores_buffer(columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A block of memory for scores that is used again and again.
+
+    Asking the system for so much memory anew in every step costs about a tenth of the step in page faults.
+    """
+    key = (columns, dtype, device)
+    if key not in _buffers:
+        _buffers.clear()  # one table at a time is trained
+        _buffers[key] = torch.empty(BLOCK_ROWS, columns, dtype=dtype, device=device)
+    return _buffers[key]
+
+
 class _AllCandidates(torch.autograd.Function):
     """Mean over rows of −log softmax(query @ table.T)[gold], with its gradients made on the way."""
 
@@ -25,18 +40,19 @@ class _AllCandidates(torch.autograd.Function):
         q, t = query.detach().to(precision), table.detach().to(precision)
         rows = len(q)
         query_gradient = torch.empty_like(q)
-        table_gradient = torch.zeros_like(t)
+        table_gradient = torch.empty_like(t) if rows else torch.zeros_like(t)
         loss = query.new_zeros(())
+        buffer = _scores_buffer(len(t), precision, q.device)
         for start in range(0, rows, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, rows))
-            scores = q[block] @ t.T
+            scores = torch.mm(q[block], t.T, out=buffer[: block.stop - block.start])
             torch.softmax(scores, dim=1, out=scores)
             mine = (torch.arange(len(scores), device=scores.device), gold[block])
             chance = scores[mine]
             loss -= chance.float().clamp_min(torch.finfo(torch.float32).tiny).log().sum()
             scores[mine] = chance - 1  # the gradient of the scores, up to 1/rows
             torch.mm(scores, t, out=query_gradient[block])
-            table_gradient.addmm_(scores.T, q[block])
+            table_gradient.addmm_(scores.T, q[block], beta=0 if start == 0 else 1)
         ctx.save_for_backward(query_gradient, table_gradient)
         ctx.rows, ctx.dtype = rows, query.dtype
         return loss / rows
@@ -45,7 +61,7 @@ class _AllCandidates(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query_gradient, table_gradient = ctx.saved_tensors
         scale = gradients[0] / ctx.rows
-        return query_gradient.to(ctx.dtype) * scale, table_gradient.to(ctx.dtype) * scale, None, None
+        return query_gradient.to(ctx.dtype).mul_(scale), table_gradient.to(ctx.dtype).mul_(scale), None, None
 
 
 def all_candidates(side: Side, gold: Tensor, precision: torch.dtype) -> Tensor:

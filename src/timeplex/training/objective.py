@@ -60,6 +60,10 @@ class Objective:
 
     def __call__(self, batch: Batch, candidates: Tensor | None = None) -> Tensor:
         """The loss; `candidates` are the drawn negatives, None for all entities."""
+        with self.model.remembering():
+            return self._loss(batch, candidates)
+
+    def _loss(self, batch: Batch, candidates: Tensor | None) -> Tensor:
         recipe, model = self.recipe, self.model
         if recipe.inverse:
             batch = batch.with_inverse(self.relations)
