@@ -160,3 +160,11 @@ def test_parquet_of_another_writer(tmp_path: Path) -> None:
                     row_group_size=130, data_page_size=100, write_page_index=dictionary,
                 )  # fmt: skip
                 assert read_files([path]) == expected
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_csv_with_another_separator(separator: str, tmp_path: Path) -> None:
+    """What spreadsheets write in countries with a decimal comma; commas are then part of names."""
+    rows = [["subject", "relation", "object", "from", "to"], ["Dupont, Elise", "r", "b", "1990", "1,5"]]
+    path = write(tmp_path, "f.csv", "\n".join(separator.join(row) for row in rows))
+    assert triples(read_files([path])) == [("Dupont, Elise", "r", "b", "1990", None)]

@@ -19,7 +19,7 @@ from timeplex.kb.readers.text import read_text
 from timeplex.kb.table import Table
 
 READERS: dict[str, Callable[..., Table]] = {
-    ".csv": partial(read_text, separator=",", quoting=True),
+    ".csv": partial(read_text, separator=",", others=";\t|", quoting=True),
     ".tsv": partial(read_text, separator="\t", quoting=True),
     ".txt": partial(read_text, separator="\t", quoting=False),
     ".jsonl": read_json_lines,

@@ -215,10 +215,18 @@ def read_text(
     columns: Columns,
     separator: str,
     quoting: bool,
+    others: str = "",
     encoding: str | None = None,
 ) -> Table:
-    """Read the bytes of a text file; see the module's docstring for how."""
+    """Read the bytes of a text file; see the module's docstring for how.
+
+    If the first line has no `separator` but one of the `others`, as spreadsheets in many countries write it, that one
+    separates.
+    """
     lines = Lines(_as_utf8(data, encoding, source))
+    first_line = lines.data[: 1 << 16].lstrip(b"\r\n").split(b"\n", 1)[0] if others else b""
+    if separator.encode() not in first_line:
+        separator = next((other for other in others if other.encode() in first_line), separator)
     beginning = _head(lines, separator, quoting, source)
     if beginning is None:
         return Table.empty(source, split)
