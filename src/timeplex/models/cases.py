@@ -116,7 +116,7 @@ class Case:
             with torch.no_grad():
                 for parameter in model.parameters():
                     parameter.add_(torch.randn_like(parameter), alpha=0.5)
-        model = model.to(dtype).eval()
+        model = model.to(dtype).train(False)
         model.after_step()
         return model
 

@@ -241,7 +241,7 @@ class Trainer:
         """Go back to the best tables and write the run."""
         if self.best:
             self.model.load_state_dict(self.best)
-        self.model.eval()
+        self.model.train(False)
         best = next((line for line in self.state.trace if line["epoch"] == self.state.best_epoch + 1), {})
         metrics = {
             "dev": best.get("dev", {}),

@@ -101,11 +101,6 @@ class Recipe(BaseModel):
             place[last] = _value(text.strip())
         return parse(values, "--set")
 
-    @property
-    def known_keys(self) -> list[str]:
-        """All keys of a recipe."""
-        return list(type(self).model_fields)
-
 
 def _value(text: str) -> Any:
     """A value as TOML would read it; a bare word is a text."""

@@ -100,7 +100,7 @@ class RunFolder:
             model.load_state_dict(load_file(self.path / "model.safetensors"))
         except RuntimeError as error:
             raise DamagedError(f"{self.path} holds a model of another shape.", "Train it again.") from error
-        return kb, recipe, model.to(device or torch.device("cpu")).eval()
+        return kb, recipe, model.to(device or torch.device("cpu")).train(False)
 
 
 def machine() -> dict[str, Any]:

@@ -17,7 +17,7 @@ def dev_metrics(setup: Setup, model: Model, device: torch.device) -> dict[str, f
     Per-instant filter over all splits, ties against the gold, scores at the begin instant.
     """
     training = model.training
-    model.eval()
+    model.train(False)
     queries = PlacedFacts.of(setup.kb.valid, setup.timeline)
     metrics = link_metrics(
         _ranks(
