@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from datetime import date, datetime
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -251,3 +252,15 @@ def damaged_files(draw: st.DrawFn, suffix: str) -> bytes:
     for damage in draw(damages()):
         data = apply(damage, data)
     return gzip.compress(data, 1, mtime=0) if packed and not late else data
+
+
+def triples(kb: TemporalKB) -> list[tuple[Any, ...]]:
+    """All facts as rows of texts, whatever their split."""
+    return kb.to_polars().drop("split").rows()
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    """A file with this content in a folder."""
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path

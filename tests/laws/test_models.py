@@ -38,14 +38,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    before = dict(MODELS)
-    yield
-    MODELS.clear()
-    MODELS.update(before)
-
-
 def described(value: object) -> str | None:
     if not isinstance(value, Options):
         return None

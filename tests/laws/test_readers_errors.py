@@ -9,24 +9,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from tests.strategies import triples, write
 
 from timeplex.errors import InputError, TimeplexError
-from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Kind
 from timeplex.kb.readers import READERS, from_frame, read_files, read_folder
 from timeplex.kb.table import ROLES
 from timeplex.kb.write import write_frame
-
-
-def triples(kb: TemporalKB) -> list[tuple[Any, ...]]:
-    return kb.to_polars().drop("split").rows()
-
-
-def write(folder: Path, name: str, content: str | bytes) -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
-
 
 # What cannot be read at all
 

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.strategies import names
+from tests.strategies import names, triples, write
 
 from timeplex.errors import InputError
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import from_frame, read_files
 from timeplex.kb.readers.columns import BY_POSITION, KNOWN_NAMES, Columns
@@ -191,16 +190,6 @@ def test_a_frame_that_cannot_be_read(frame: Any, message: str) -> None:
 
 
 # Which column is which
-
-
-def triples(kb: TemporalKB) -> list[tuple[Any, ...]]:
-    return kb.to_polars().drop("split").rows()
-
-
-def write(folder: Path, name: str, content: str | bytes) -> Path:
-    path = folder / name
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def test_columns_by_name(tmp_path: Path) -> None:

@@ -1,16 +1,5 @@
-"""The registry as it was, after tests that add to it."""
+"""No test here leaves a model behind in the registry."""
 
-from collections.abc import Iterator
+from tests.registry import registry
 
-import pytest
-
-from timeplex.models import MODELS
-
-
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    """No test leaves a model behind."""
-    before = dict(MODELS)
-    yield
-    MODELS.clear()
-    MODELS.update(before)
+__all__ = ["registry"]

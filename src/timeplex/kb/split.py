@@ -37,7 +37,7 @@ def _spare(facts: Facts, order: Ints, wanted: int, entities: int, relations: int
     """The first `wanted` rows in the given order whose removal leaves no entity or relation without a fact."""
     left = np.bincount(np.concatenate([facts.s, facts.o]), minlength=entities)
     left_relation = np.bincount(facts.r, minlength=relations)
-    # Each decision depends on the ones before, so this is a plain loop; a million facts take about a second.
+    # Each decision depends on the ones before, so this is a plain loop; a million facts take well below a second.
     chosen: list[int] = []
     degree, relation_degree = left.tolist(), left_relation.tolist()
     s, r, o = facts.s.tolist(), facts.r.tolist(), facts.o.tolist()

@@ -17,21 +17,6 @@ BLOCK_ROWS = 512
 """Rows of scores that are held at a time."""
 
 
-_buffers: dict[tuple[int, torch.dtype, torch.device], Tensor] = {}
-
-
-def _scores_buffer(columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A block of memory for scores that is used again and again.
-
-    Asking the system for so much memory anew in every step costs about a tenth of the step in page faults.
-    """
-    key = (columns, dtype, device)
-    if key not in _buffers:
-        _buffers.clear()  # one table at a time is trained
-        _buffers[key] = torch.empty(BLOCK_ROWS, columns, dtype=dtype, device=device)
-    return _buffers[key]
-
-
 class _AllCandidates(torch.autograd.Function):
     """Mean over rows of −log softmax(query @ table.T)[gold], with its gradients made on the way."""
 
@@ -42,10 +27,9 @@ class _AllCandidates(torch.autograd.Function):
         query_gradient = torch.empty_like(q)
         table_gradient = torch.empty_like(t) if rows else torch.zeros_like(t)
         loss = query.new_zeros(())
-        buffer = _scores_buffer(len(t), precision, q.device)
         for start in range(0, rows, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, rows))
-            scores = torch.mm(q[block], t.T, out=buffer[: block.stop - block.start])
+            scores = q[block] @ t.T
             torch.softmax(scores, dim=1, out=scores)
             mine = (torch.arange(len(scores), device=scores.device), gold[block])
             chance = scores[mine]

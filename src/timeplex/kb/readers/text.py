@@ -166,7 +166,8 @@ class RecordReader:
     def read(self, first: int, width: int | None) -> Record:
         """The record that begins at a line; `width` is the number of fields it must have, if known."""
         if self.lines.broken[first]:
-            return Record(first, first, [], (Kind.BAD_ENCODING, "the line is not valid UTF-8 text"))
+            reason = "the line is not valid UTF-8 text; if it is in another encoding, say --encoding"
+            return Record(first, first, [], (Kind.BAD_ENCODING, reason))
         text = self.lines.text(first)
         fields = self._split(text)
         if fields is None:
