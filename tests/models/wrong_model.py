@@ -6,7 +6,7 @@ Not imported by the tests but run as a user's own file, so that their names stay
 from torch import Tensor
 
 from timeplex.models import register
-from timeplex.models.algebra import conjugate, dot, multiply
+from timeplex.models.algebra import multiply, multiply_conjugate
 from timeplex.models.sides import Side
 from timeplex.models.timeplex import TimePlex
 from timeplex.models.tnt_complex import TNTComplEx
@@ -18,8 +18,8 @@ class WrongTimes(TNTComplEx):
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
         """Forgets the last conjugation."""
-        turning = multiply(multiply(self.entity[s], self.relation[r]), conjugate(self.entity[o]))
-        return Side(turning, self.time, dot(multiply(self.entity[s], self.untimed[r]), self.entity[o]))
+        turned = multiply_conjugate(self.entity[o], multiply(self.entity[s], self.relation[r]))
+        return super().time_side(s, r, o)._replace(query=turned)
 
 
 @register("wrong-subjects")
@@ -29,5 +29,5 @@ class WrongSubjects(TimePlex):
     def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
         """Forgets to conjugate the relation between subject and object."""
         side = super().subject_side_with(r, o, time)
-        right = multiply(conjugate(self.relation_so[r]), self.entity[o])
+        right = multiply_conjugate(self.relation_so[r], self.entity[o])
         return side._replace(query=side.query - right + multiply(self.relation_so[r], self.entity[o]))

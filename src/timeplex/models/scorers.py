@@ -5,7 +5,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from timeplex.models.algebra import conjugate, multiply
+from timeplex.models.algebra import multiply, multiply_conjugate
 
 ScorerName = Literal["transe", "distmult", "complex"]
 
@@ -53,7 +53,7 @@ class ComplExScorer(Scorer):
 
     def subject_query(self, r: Tensor, o: Tensor) -> Tensor:
         """r̄ ∘ o, because Re⟨s, r, ō⟩ is the dot product of s and r̄ ∘ o."""
-        return multiply(conjugate(r), o)
+        return multiply_conjugate(r, o)
 
 
 class TransEScorer(Scorer):

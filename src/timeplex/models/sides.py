@@ -7,6 +7,7 @@ sum of its query vectors: Σ_t φ = ⟨Σ_t query, table[o]⟩ + Σ_t constant.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ class Side(NamedTuple):
 
     query: Tensor  # (…, width)
     table: Tensor  # (candidates, width)
-    constant: Tensor | None = None  # (…), the part of the score that is the same for all candidates
+    constant: Callable[[], Tensor] | None = None  # makes (…), what all candidates have alike; losses never ask for it
     norm: int | None = None  # None: dot product; p: minus the distance in the p-norm
 
     def of(self, candidates: Tensor) -> Tensor:
@@ -35,7 +36,7 @@ class Side(NamedTuple):
         if self.norm is not None:
             return minus_distance(self.query, self.table[candidates], self.norm)
         scores = dot(self.query, self.table[candidates])
-        return scores if self.constant is None else scores + self.constant
+        return scores if self.constant is None else scores + self.constant()
 
     def of_all(self) -> Tensor:
         """The scores of all candidates: (n, candidates)."""
@@ -43,17 +44,19 @@ class Side(NamedTuple):
             # The exact way: the one by matrix products loses half the digits where a distance is small.
             return -torch.cdist(self.query, self.table, p=self.norm, compute_mode="donot_use_mm_for_euclid_dist")
         scores = self.query @ self.table.T
-        return scores if self.constant is None else scores + self.constant[:, None]
+        return scores if self.constant is None else scores + self.constant()[:, None]
 
     def times(self, factor: Tensor) -> "Side":
         """The side whose scores are `factor` (n,) times as large; for dot products."""
-        constant = None if self.constant is None else self.constant * factor
-        return Side(self.query * factor[:, None], self.table, constant)
+        constant = self.constant
+        scaled = None if constant is None else lambda: constant() * factor
+        return Side(self.query * factor[:, None], self.table, scaled)
 
     def summed(self, query: Tensor, queries: int) -> "Side":
         """The sides of the rows that belong to the same query, added up; for dot products."""
-        constant = None if self.constant is None else sum_by_query(self.constant, query, queries)
-        return Side(sum_by_query(self.query, query, queries), self.table, constant)
+        constant = self.constant
+        total = None if constant is None else lambda: sum_by_query(constant(), query, queries)
+        return Side(sum_by_query(self.query, query, queries), self.table, total)
 
 
 class SideModel(Model):

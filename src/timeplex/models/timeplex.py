@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from timeplex.models import base
-from timeplex.models.algebra import conjugate, dot, multiply
+from timeplex.models.algebra import dot, multiply, multiply_conjugate
 from timeplex.models.base import Space, register, tuned
 from timeplex.models.sides import Side, TimeLinearModel
 
@@ -49,39 +49,39 @@ class TimePlex(TimeLinearModel):
 
     def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
         """All terms with the object fold into one query vector; the α term is the same for all objects."""
-        subject, options = self.rows(self.entity, s), self.options
-        query = multiply(subject, self.rows(self.relation_so, r))
-        if options.form == "paper":
-            query = query + options.beta * multiply(conjugate(self.rows(self.relation_ot, r)), time)
-            query = query + options.gamma * multiply(conjugate(subject), time)
-        else:
-            query = query + multiply(time, options.beta * self.rows(self.relation_ot, r) + options.gamma * subject)
-        constant = options.alpha * dot(multiply(subject, self.rows(self.relation_st, r)), time)
-        return Side(query, self.entity, constant)
+        subject, with_object = self.rows(self.entity, s), self._beside_object(s, r)
+        timed = multiply_conjugate(with_object, time) if self._paper else multiply(with_object, time)
+        query = multiply(subject, self.rows(self.relation_so, r)) + timed
+        return Side(query, self.entity, lambda: self.options.alpha * dot(multiply(subject, self.relation_st[r]), time))
 
     def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
         """All terms with the subject fold into one query vector; the β term is the same for all subjects."""
         object_, options = self.rows(self.entity, o), self.options
-        query = options.alpha * multiply(conjugate(self.rows(self.relation_st, r)), time)
-        if options.form == "paper":
-            query = query + multiply(conjugate(self.rows(self.relation_so, r)), object_)
-            query = query + options.gamma * multiply(conjugate(object_), time)
-            constant = options.beta * dot(multiply(object_, self.rows(self.relation_ot, r)), time)
+        untimed, with_subject = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
+        if self._paper:
+            with_subject = torch.add(with_subject, object_, alpha=options.gamma)
         else:
-            query = query + multiply(conjugate(self.rows(self.relation_so, r) + options.gamma * time), object_)
-            constant = options.beta * dot(multiply(time, self.rows(self.relation_ot, r)), object_)
-        return Side(query, self.entity, constant)
+            untimed = torch.add(untimed, time, alpha=options.gamma)
+        query = multiply_conjugate(untimed, object_) + multiply_conjugate(with_subject, time)
+        first, second = (object_, time) if self._paper else (time, object_)
+        return Side(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), second))
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
         """All terms with time fold into one query vector; the first term is the same at all times."""
-        subject, object_, options = self.rows(self.entity, s), self.rows(self.entity, o), self.options
-        query = options.alpha * multiply(subject, self.rows(self.relation_st, r))
-        if options.form == "paper":
-            query = query + multiply(object_, options.beta * self.rows(self.relation_ot, r) + options.gamma * subject)
-        else:
-            turned = conjugate(options.beta * self.rows(self.relation_ot, r) + options.gamma * subject)
-            query = query + multiply(turned, object_)
-        return Side(query, self.time, dot(multiply(subject, self.rows(self.relation_so, r)), object_))
+        subject, object_, with_object = self.rows(self.entity, s), self.rows(self.entity, o), self._beside_object(s, r)
+        with_time = multiply(with_object, object_) if self._paper else multiply_conjugate(with_object, object_)
+        query = torch.add(with_time, multiply(subject, self.rows(self.relation_st, r)), alpha=self.options.alpha)
+        return Side(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), object_))
+
+    @property
+    def _paper(self) -> bool:
+        return bool(self.options.form == "paper")
+
+    def _beside_object(self, s: Tensor, r: Tensor) -> Tensor:
+        """β rᵒᵗ + γ s: what object and time are multiplied with."""
+        return torch.add(
+            self.options.beta * self.rows(self.relation_ot, r), self.rows(self.entity, s), alpha=self.options.gamma
+        )
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """The six embeddings of a fact."""

@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from timeplex.models.algebra import conjugate, dot, multiply
+from timeplex.models.algebra import dot, multiply, multiply_conjugate
 from timeplex.models.base import Options, Space, register
 from timeplex.models.sides import Side, TimeLinearModel
 
@@ -27,14 +27,12 @@ class _Turning(TimeLinearModel):
 
     def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
         """ρ̄ ∘ o."""
-        return Side(multiply(conjugate(self.relation_at(r, time)), self.rows(self.entity, o)), self.entity)
+        return Side(multiply_conjugate(self.relation_at(r, time), self.rows(self.entity, o)), self.entity)
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
-        """Re⟨s, r ∘ t, ō⟩ is the dot product of t with the conjugate of s ∘ r ∘ ō."""
-        turning = multiply(
-            multiply(self.rows(self.entity, s), self.rows(self.relation, r)), conjugate(self.rows(self.entity, o))
-        )
-        return Side(conjugate(turning), self.time)
+        """Re⟨s, r ∘ t, ō⟩ is the dot product of t with conj(s ∘ r) ∘ o."""
+        turned = multiply(self.rows(self.entity, s), self.rows(self.relation, r))
+        return Side(multiply_conjugate(turned, self.rows(self.entity, o)), self.time)
 
 
 @register("tcomplex")
@@ -61,9 +59,7 @@ class TNTComplEx(_Turning):
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
         """As TComplEx, and Re⟨s, r⁰, ō⟩ at all times."""
         side = super().time_side(s, r, o)
-        return side._replace(
-            constant=dot(multiply(self.rows(self.entity, s), self.rows(self.untimed, r)), self.rows(self.entity, o))
-        )
+        return side._replace(constant=lambda: dot(multiply(self.entity[s], self.untimed[r]), self.entity[o]))
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """s, r ∘ t, r⁰ and o."""

@@ -27,9 +27,10 @@ class _AllCandidates(torch.autograd.Function):
         query_gradient = torch.empty_like(q)
         table_gradient = torch.empty_like(t) if rows else torch.zeros_like(t)
         loss = query.new_zeros(())
+        buffer = q.new_empty(min(BLOCK_ROWS, rows), len(t))
         for start in range(0, rows, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, rows))
-            scores = q[block] @ t.T
+            scores = torch.mm(q[block], t.T, out=buffer[: len(q[block])])
             torch.softmax(scores, dim=1, out=scores)
             mine = (torch.arange(len(scores), device=scores.device), gold[block])
             chance = scores[mine]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from timeplex.models.base import Model
-from timeplex.models.sides import Side, SideModel
+from timeplex.models.sides import Side, SideModel, TimeLinearModel
 from timeplex.training import loss, regularizers
 from timeplex.training.batches import Batch
 from timeplex.training.recipe import Recipe
@@ -68,13 +68,30 @@ class Objective:
         if recipe.inverse:
             batch = batch.with_inverse(self.relations)
             total = 2 * self._links(batch, "object", candidates)
+        elif candidates is None and isinstance(model, SideModel):
+            total = self._both_sides(model, batch)
         else:
             total = self._links(batch, "object", candidates) + self._links(batch, "subject", candidates)
         if recipe.time_weight and model.uses_time:
             directions = 2 if recipe.inverse else 1
-            scores = model.times(batch.s, batch.r, batch.o)
-            total = total + directions * recipe.time_weight * cross_entropy(scores, batch.t)
+            total = total + directions * recipe.time_weight * self._times(batch)
         return total + self._penalty(batch)
+
+    def _both_sides(self, model: SideModel, batch: Batch) -> Tensor:
+        objects, subjects = model.object_side(batch.s, batch.r, batch.t), model.subject_side(batch.r, batch.o, batch.t)
+        if objects.table is subjects.table and objects.norm is None:
+            # As one list of queries, so that the gradient of the table is made once.
+            both = Side(torch.cat([objects.query, subjects.query]), objects.table)
+            return 2 * loss.all_candidates(both, torch.cat([batch.o, batch.s]), self.precision)
+        return loss.all_candidates(objects, batch.o, self.precision) + loss.all_candidates(
+            subjects, batch.s, self.precision
+        )
+
+    def _times(self, batch: Batch) -> Tensor:
+        if isinstance(self.model, TimeLinearModel):
+            side = self.model.time_side(batch.s, batch.r, batch.o)
+            return loss.all_candidates(side, batch.t, self.precision)
+        return cross_entropy(self.model.times(batch.s, batch.r, batch.o), batch.t)
 
     def _links(self, batch: Batch, direction: str, candidates: Tensor | None) -> Tensor:
         s, r, o, t = batch.s, batch.r, batch.o, batch.t
@@ -84,8 +101,8 @@ class Objective:
             side = model.object_side(s, r, t) if direction == "object" else model.subject_side(r, o, t)
             if candidates is None:
                 return loss.all_candidates(side, gold, self.precision)
-            chosen = Side(side.query, side.table[candidates], side.constant, side.norm).of_all()
-            return self._drawn(side.of(gold), chosen)
+            side = side._replace(constant=None)  # it would cancel in either loss
+            return self._drawn(side.of(gold), side._replace(table=side.table[candidates]).of_all())
         if candidates is None:
             rows = self.model.objects_at(s, r, t) if direction == "object" else self.model.subjects_at(r, o, t)
             return cross_entropy(rows, gold)

@@ -2,11 +2,12 @@
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 
 def squared(factors: list[Tensor]) -> Tensor:
     """Mean over the facts of Σ x² over all embeddings of a fact: each (n, width)."""
-    return torch.stack([factor.square().sum() for factor in factors]).sum() / len(factors[0])
+    return torch.stack([vector_norm(factor) for factor in factors]).square().sum() / len(factors[0])
 
 
 def cubed(factors: list[Tensor]) -> Tensor:
