@@ -1,5 +1,7 @@
 """Ranks: the paper's worked example, a literal oracle, and the laws of filters and ties."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 import torch
@@ -7,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from timeplex.evaluation.filters import Filter
+from timeplex.errors import InputError
+from timeplex.evaluation import ranking
+from timeplex.evaluation.filters import FILTERS, Filter, forgiven
 from timeplex.evaluation.metrics import link_metrics
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.ranking import rank
+from timeplex.evaluation.protocol import Ties
+from timeplex.evaluation.queries import Direction, PlacedFacts, Scorer
+from timeplex.evaluation.ranking import Ranks
 from timeplex.models.base import Span
 
-FILTERS: tuple[Filter, ...] = ("none", "ignore-time", "exact-span", "per-instant")
 ENTITIES = 5
 
 
@@ -28,6 +32,21 @@ class Fixed:
 
     def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
         return self.scores.repeat(len(r), 1)
+
+
+def rank(
+    scorer: Scorer,
+    queries: PlacedFacts,
+    known: PlacedFacts,
+    direction: Direction,
+    *,
+    entities: int,
+    filters: Sequence[Filter] = ("per-instant",),
+    ties: Ties = "realistic",
+) -> dict[str, Ranks]:
+    """Ranks with filters made of the same placed facts."""
+    allowances = {name: forgiven(queries, known, direction, name) for name in filters}
+    return ranking.rank(scorer, queries, allowances, direction, entities=entities, ties=ties)
 
 
 def placed(facts: list[tuple[int, int, int, int, int]]) -> PlacedFacts:
@@ -45,7 +64,7 @@ def test_the_papers_worked_example() -> None:
         (assembly, 0, jean, 0, 3),
     ]
     scorer = Fixed([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
-    found = rank(scorer, placed(known[-1:]), placed(known), "object", entities=6, filters=FILTERS).ranks
+    found = rank(scorer, placed(known[-1:]), placed(known), "object", entities=6, filters=FILTERS)
     assert {name: ranks.tolist() for name, ranks in found.items()} == {
         "none": [5.0],
         "ignore-time": [1.0],
@@ -98,9 +117,7 @@ def literal_rank(
 @settings(max_examples=100)
 @given(facts=FACTS, scores=SCORES)
 def test_ranks_are_those_of_enumeration(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
-    found = rank(
-        Fixed(scores), placed(facts), placed(facts), direction, entities=ENTITIES, filters=FILTERS, ties=ties
-    ).ranks
+    found = rank(Fixed(scores), placed(facts), placed(facts), direction, entities=ENTITIES, filters=FILTERS, ties=ties)
     for by in FILTERS:
         expected = [literal_rank(query, facts, scores, direction, by, ties) for query in facts]
         np.testing.assert_allclose(found[by], expected, rtol=0, atol=1e-12)
@@ -109,7 +126,7 @@ def test_ranks_are_those_of_enumeration(facts, scores, direction, ties) -> None:
 @settings(max_examples=100)
 @given(facts=FACTS, scores=SCORES)
 def test_filters_nest(facts, scores) -> None:  # type: ignore[no-untyped-def]
-    found = rank(Fixed(scores), placed(facts), placed(facts), "object", entities=ENTITIES, filters=FILTERS).ranks
+    found = rank(Fixed(scores), placed(facts), placed(facts), "object", entities=ENTITIES, filters=FILTERS)
     assert (found["ignore-time"] <= found["per-instant"]).all()
     assert (found["per-instant"] <= found["exact-span"]).all()
     assert (found["exact-span"] <= found["none"]).all()
@@ -117,23 +134,23 @@ def test_filters_nest(facts, scores) -> None:  # type: ignore[no-untyped-def]
 
 def test_a_constant_model_has_the_middle_rank() -> None:
     facts = placed([(0, 0, entity, 0, 0) for entity in range(ENTITIES)])
-    found = rank(Fixed([1.0] * ENTITIES), facts, facts, "object", entities=ENTITIES, filters=["none"]).ranks["none"]
+    found = rank(Fixed([1.0] * ENTITIES), facts, facts, "object", entities=ENTITIES, filters=["none"])["none"]
     assert found.tolist() == [(ENTITIES + 1) / 2] * ENTITIES
 
 
 def test_whole_ranks_are_whole_numbers() -> None:
     """Thirds must add up: HITS@1 asks for a rank of exactly 1."""
     known = [(0, 0, 1, 0, 0), (0, 0, 1, 1, 1), (0, 0, 1, 2, 2), (0, 0, 2, 0, 2)]
-    found = rank(Fixed([0.0, 3.0, 1.0]), placed(known[-1:]), placed(known), "object", entities=3).ranks
+    found = rank(Fixed([0.0, 3.0, 1.0]), placed(known[-1:]), placed(known), "object", entities=3)
     assert found["per-instant"].tolist() == [1.0]
 
 
 def test_small_blocks_give_the_same(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     facts = placed([(0, 0, 1, 0, 2), (0, 0, 2, 1, 1), (3, 1, 4, 0, 0), (0, 0, 3, 2, 3)])
     scorer = Fixed([0.0, 1.0, 2.0, 3.0, 4.0])
-    whole = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS).ranks
+    whole = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS)
     monkeypatch.setattr("timeplex.evaluation.ranking.CHUNK_BYTES", 1)
-    parts = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS).ranks
+    parts = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS)
     assert all(np.array_equal(whole[name], parts[name]) for name in FILTERS)
 
 
@@ -143,3 +160,28 @@ def test_metrics_by_hand() -> None:
     assert metrics["mr"] == 17.5 / 4
     assert (metrics["hits@1"], metrics["hits@3"], metrics["hits@10"]) == (0.25, 0.5, 0.75)
     assert link_metrics(np.empty(0))["mrr"] == 0
+
+
+def test_entities_that_come_last() -> None:
+    """Entity 4 scores best and is unseen: it stands behind all others, also as the gold."""
+    facts = placed([(0, 0, 1, 0, 0), (0, 0, 4, 1, 1)])
+    allowances = {"none": forgiven(facts, facts, "object", "none")}
+    last = torch.tensor([False, False, False, False, True])
+    scorer = Fixed([0.0, 3.0, 1.0, 2.0, 9.0])
+    found = ranking.rank(scorer, facts, allowances, "object", entities=ENTITIES, last=last)["none"]
+    assert found.tolist() == [1.0, 5.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "what"), [([0.0, float("nan"), 1.0, 2.0, 3.0], "NaN"), ([0.0, 1.0], r"shape \(1, 2\), not \(1, 5\)")]
+)
+def test_scores_that_mean_nothing_are_refused(scores, what) -> None:  # type: ignore[no-untyped-def]
+    facts = placed([(0, 0, 1, 0, 0)])
+    with pytest.raises(InputError, match=what):
+        rank(Fixed(scores), facts, facts, "object", entities=ENTITIES)
+
+
+def test_infinite_scores_are_ranked() -> None:
+    facts = placed([(0, 0, 1, 0, 0)])
+    scorer = Fixed([float("inf"), 1.0, -float("inf"), 2.0, 0.0])
+    assert rank(scorer, facts, facts, "object", entities=ENTITIES)["per-instant"].tolist() == [3.0]

@@ -6,7 +6,7 @@ from io import TextIOWrapper
 
 import typer
 
-from timeplex.cli import datasets, import_, models, problems, split, stats, train, tune
+from timeplex.cli import compare, datasets, evaluate, import_, models, problems, split, stats, train, tune
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
@@ -48,6 +48,8 @@ app.command("models")(models.models)
 app.command("check-model")(models.check_model)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
+app.command("evaluate")(evaluate.evaluate)
+app.command("compare")(compare.compare)
 
 
 def run() -> None:

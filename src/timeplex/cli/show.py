@@ -58,7 +58,7 @@ def print_json(value: Any) -> None:
     typer.echo(ACTING.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written))
 
 
-def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]], decimals: int = 1) -> None:
     """A table; columns that hold numbers only are set to the right. Texts are shown as they are."""
     from rich import box
     from rich.table import Table
@@ -70,16 +70,16 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[obje
         numeric = all(isinstance(row[column], int | float | None) for row in rows)
         table.add_column(header, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(_cell(value, decimals)) for value in row))
     console().print(table)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, decimals: int) -> str:
     if value is None:
         return "–"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return visible(value)
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.{decimals}f}"
 
 
 def percent(share: float) -> str:

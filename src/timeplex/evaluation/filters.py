@@ -12,22 +12,22 @@ and taking the mean: the ranks differ from instant to instant only by the known 
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.queries import Direction, PlacedFacts
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
-from timeplex.kb.facts import Index, pair_key
+from timeplex.kb.facts import pair_key
 
 Filter = Literal["none", "ignore-time", "exact-span", "per-instant"]
-Direction = Literal["subject", "object"]
+FILTERS: tuple[Filter, ...] = get_args(Filter)
 
 
 @dataclass(frozen=True)
 class Forgiven:
-    """Known answers of queries, sorted by query: entity `answer` of query `query` at `instants` of its instants.
+    """Known answers of queries, sorted by query: entity `answer` of query `query` at `instants` of its `of[query]`.
 
     Instants are counted, not shares, so that ranks are exact.
     """
@@ -35,22 +35,24 @@ class Forgiven:
     query: Ints
     answer: Ints
     instants: Ints
+    of: Ints  # (queries,): the length of each query's span
 
     def rows(self, start: int, stop: int) -> "Forgiven":
         """The part for queries start … stop − 1, numbered from 0."""
         low, high = np.searchsorted(self.query, [start, stop])
-        return Forgiven(self.query[low:high] - start, self.answer[low:high], self.instants[low:high])
+        return Forgiven(
+            self.query[low:high] - start, self.answer[low:high], self.instants[low:high], self.of[start:stop]
+        )
 
 
 def forgiven(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by: Filter) -> Forgiven:
     """What is forgiven to each query, given all known facts; the gold itself is left out."""
-    nothing = np.empty(0, np.int64)
     if by == "none":
-        return Forgiven(nothing, nothing, nothing)
-    query, fact = _same_question(queries, known, direction)
-    answers, golds = (known.o, queries.o) if direction == "object" else (known.s, queries.s)
-    answer = answers[fact]
-    keep = answer != golds[query]
+        nothing = np.empty(0, np.int64)
+        return Forgiven(nothing, nothing, nothing, queries.lengths)
+    query, fact = known.same_question(queries, direction)
+    answer = known.answers(direction)[fact]
+    keep = answer != queries.answers(direction)[query]
     if by == "exact-span":
         keep &= (known.first[fact] == queries.first[query]) & (known.last[fact] == queries.last[query])
     query, fact, answer = query[keep], fact[keep], answer[keep]
@@ -58,21 +60,10 @@ def forgiven(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by:
     if by != "per-instant":
         distinct = np.unique(group)
         query = distinct >> 32
-        return Forgiven(query, distinct & 0xFFFFFFFF, queries.lengths[query])
+        return Forgiven(query, distinct & 0xFFFFFFFF, queries.lengths[query], queries.lengths)
     shared = spans.intersection((known.first[fact], known.last[fact]), (queries.first[query], queries.last[query]))
     overlap = shared[0] <= shared[1]
     first, last, group = spans.union((shared[0][overlap], shared[1][overlap]), group[overlap])
     distinct, where = np.unique(group, return_inverse=True)
     instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
-    return Forgiven(distinct >> 32, distinct & 0xFFFFFFFF, instants.astype(np.int64))
-
-
-def _same_question(queries: PlacedFacts, known: PlacedFacts, direction: Direction) -> tuple[Ints, Ints]:
-    """All pairs (query, known fact) that share relation and given entity."""
-    given, given_known = (queries.s, known.s) if direction == "object" else (queries.o, known.o)
-    index = Index(pair_key(given_known, known.r))
-    start, stop = index.ranges(pair_key(given, queries.r))
-    lengths = stop - start
-    query = np.repeat(np.arange(len(queries)), lengths)
-    offset = np.arange(len(query)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    return query, index.order[np.repeat(start, lengths) + offset]
+    return Forgiven(distinct >> 32, distinct & 0xFFFFFFFF, instants.astype(np.int64), queries.lengths)

@@ -1,18 +1,81 @@
-"""What is computed from ranks: MRR, MR and HITS@k."""
+"""What is computed from ranks and from predicted spans: MRR, MR, HITS@k, and the time metrics, over all or by group."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import polars as pl
 
+from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.ranking import Ranks
 
+HITS = (1, 3, 10)
 
-def link_metrics(ranks: Ranks, hits: Iterable[int] = (1, 3, 10)) -> dict[str, float]:
+
+def link_metrics(ranks: Ranks) -> dict[str, float]:
     """Mean reciprocal rank, mean rank, and the shares of ranks up to k; all 0 if there are no ranks."""
     if len(ranks) == 0:
-        return {"mrr": 0.0, "mr": 0.0, **{f"hits@{k}": 0.0 for k in hits}}
+        return {"mrr": 0.0, "mr": 0.0, **{f"hits@{k}": 0.0 for k in HITS}}
     return {
         "mrr": float(np.mean(1 / ranks)),
         "mr": float(np.mean(ranks)),
-        **{f"hits@{k}": float(np.mean(ranks <= k)) for k in hits},
+        **{f"hits@{k}": float(np.mean(ranks <= k)) for k in HITS},
+    }
+
+
+def rank_column(filter_: str) -> str:
+    """The name of the column with the ranks under a filter."""
+    return f"rank_{filter_.replace('-', '_')}"
+
+
+def link_figures(queries: pl.DataFrame, by: str | None = None) -> pl.DataFrame:
+    """Figures of link prediction from a table of queries.
+
+    A row for each filter, direction (subject, object, both) and group: queries, mrr, mr, hits@1, hits@3, hits@10. No
+    rows if the table has no ranks.
+    """
+    filters = [name for name in FILTERS if rank_column(name) in queries.columns]
+    if not filters:
+        return pl.DataFrame()
+    keys = ["filter", *([by] if by else []), "direction"]
+    long = pl.concat(
+        queries.select("direction", *([by] if by else []), filter=pl.lit(name), rank=pl.col(rank_column(name)))
+        for name in filters
+    )
+    both = long.with_columns(direction=pl.lit("both"))
+    rank = pl.col("rank")
+    figures = (
+        pl.concat([long, both])
+        .group_by(keys)
+        .agg(
+            pl.len().alias("queries"),
+            (1 / rank).mean().alias("mrr"),
+            rank.mean().alias("mr"),
+            *((rank <= k).mean().alias(f"hits@{k}") for k in HITS),
+        )
+    )
+    order = pl.DataFrame({"filter": list(FILTERS), "place": range(len(FILTERS))})
+    ranked = figures.join(order, on="filter").sort("place", *([by] if by else []), "direction")
+    return ranked.select(*keys, "queries", "mrr", "mr", *(f"hits@{k}" for k in HITS))
+
+
+def time_figures(times: pl.DataFrame, by: str | None = None) -> pl.DataFrame:
+    """Means of the time metrics, a row for each decoder and group: facts, and a column for each metric@k."""
+    keys = ["decoder", *([by] if by else [])]
+    metrics = [column for column in times.columns if "@" in column]
+    order = times["decoder"].unique(maintain_order=True).to_frame().with_row_index("place")
+    figures = times.group_by(keys).agg(pl.len().alias("facts"), *(pl.col(metric).mean() for metric in metrics))
+    return figures.join(order, on="decoder").sort("place", *keys[1:]).drop("place")
+
+
+def nested(frame: pl.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
+    """A table as dictionaries, one level a key."""
+    if frame.is_empty():
+        return {}
+    if not keys:
+        return frame.row(0, named=True)
+    first, *rest = keys
+    return {
+        str(value): nested(part.drop(first), rest)
+        for (value,), part in frame.partition_by(first, as_dict=True, maintain_order=True).items()
     }

@@ -4,16 +4,20 @@ With inverse relations a subject query (?, r, o) is asked as the object query (o
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from functools import cached_property
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from timeplex.kb.dates import Ints
-from timeplex.kb.facts import Facts
+from timeplex.kb.facts import Facts, Index, pair_key
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model, Span
+
+Direction = Literal["subject", "object"]
+DIRECTIONS: tuple[Direction, Direction] = ("subject", "object")
 
 
 class Scorer(Protocol):
@@ -34,6 +38,11 @@ class Answers:
 
     model: Model
     inverse: bool
+
+    @property
+    def predicts_times(self) -> bool:
+        """Whether scores depend on time."""
+        return self.model.uses_time
 
     def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
         """Scores of all entities as objects."""
@@ -77,6 +86,22 @@ class PlacedFacts:
 
     def __len__(self) -> int:
         return len(self.s)
+
+    def answers(self, direction: Direction) -> Ints:
+        """The entities that a query in this direction asks for."""
+        return self.o if direction == "object" else self.s
+
+    def given(self, direction: Direction) -> Ints:
+        """The entities that a query in this direction names."""
+        return self.s if direction == "object" else self.o
+
+    def same_question(self, queries: "PlacedFacts", direction: Direction) -> tuple[Ints, Ints]:
+        """All pairs (query, fact of these) that have the relation and the given entity in common, by query."""
+        return self._questions[direction].matches(pair_key(queries.given(direction), queries.r))
+
+    @cached_property
+    def _questions(self) -> dict[Direction, Index]:
+        return {direction: Index(pair_key(self.given(direction), self.r)) for direction in DIRECTIONS}
 
     @property
     def lengths(self) -> Ints:

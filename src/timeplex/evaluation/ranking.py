@@ -1,82 +1,121 @@
 """Ranks of the gold answers among all entities, under several filters at once."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from timeplex.evaluation.filters import Direction, Filter, Forgiven, forgiven
-from timeplex.evaluation.queries import PlacedFacts, Scorer
+from timeplex.errors import InputError
+from timeplex.evaluation.filters import Forgiven
+from timeplex.evaluation.protocol import SpanScore, Ties
+from timeplex.evaluation.queries import Direction, PlacedFacts, Scorer
 
-Ties = Literal["realistic", "pessimistic", "optimistic"]
 TIE_SHARE = {"realistic": 0.5, "pessimistic": 1.0, "optimistic": 0.0}
 """How much of an entity that ties with the gold stands above it."""
 
-CHUNK_BYTES = 256_000_000
-"""The most memory that one block of scores may take."""
+CHUNK_BYTES = 128_000_000
+"""The most memory that one table of scores may take."""
+
+BLOCK_BYTES = 16_000_000
+"""The size of a block of scores that is counted at once: small enough to stay near the processor."""
 
 Ranks = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class RankedQueries:
-    """Ranks of all queries of one direction, by filter; each of shape (n,)."""
-
-    direction: Direction
-    ranks: dict[str, Ranks]
 
 
 @torch.no_grad()
 def rank(
     scorer: Scorer,
     queries: PlacedFacts,
-    known: PlacedFacts,
+    forgiven: Mapping[str, Forgiven],
     direction: Direction,
     *,
     entities: int,
-    filters: Sequence[Filter] = ("per-instant",),
     ties: Ties = "realistic",
-    span_score: Literal["sum", "begin"] = "sum",
+    span_score: SpanScore = "sum",
+    last: Tensor | None = None,
     device: torch.device | None = None,
-) -> RankedQueries:
-    """Rank the gold of every query among all entities.
+) -> dict[str, Ranks]:
+    """The rank of every query's gold among all entities, under each filter: (n,) each.
 
     rank = 1 + #{e above the gold} − Σ shares of T at which a known answer above it is known, where an entity that ties
-    counts by the tie rule. The gold's score is taken from the same row as the candidates'.
+    counts by the tie rule. The gold's score is taken from the same row as the candidates'. Entities in the mask `last`,
+    (entities,), come after all others. The queries' spans are positions on the scorer's timeline.
     """
     device = device or torch.device("cpu")
-    allowances = {name: forgiven(queries, known, direction, name) for name in filters}
-    ranks: dict[str, Ranks] = {name: np.empty(len(queries)) for name in filters}
+    ranks: dict[str, Ranks] = {name: np.empty(len(queries)) for name in forgiven}
     size = max(1, CHUNK_BYTES // (4 * entities))
     for start in range(0, len(queries), size):
         stop = min(start + size, len(queries))
-        s, r, o, (first, last) = queries.rows(start, stop).tensors(device)
-        span = (first, first if span_score == "begin" else last)
+        s, r, o, span = queries.rows(start, stop).tensors(device)
+        if span_score == "begin":
+            span = (span[0], span[0])
         rows = scorer.objects(s, r, span) if direction == "object" else scorer.subjects(r, o, span)
-        lengths = last - first + 1
-        gold = (o if direction == "object" else s)[:, None]
-        gold_score = rows.gather(1, gold)
-        tied = (rows == gold_score).sum(1) - 1  # all but the gold itself
-        above = (rows > gold_score).sum(1) + TIE_SHARE[ties] * tied
-        for name, allowance in allowances.items():
-            known_above = _forgiven_above(rows, gold_score, allowance.rows(start, stop), ties)
-            ranks[name][start:stop] = (1 + (above * lengths - known_above) / lengths).cpu().numpy()
-    return RankedQueries(direction, ranks)
+        _check(rows, (stop - start, entities))
+        table = _Table(rows, o if direction == "object" else s, ties, None if last is None else last.to(device))
+        above = table.above()
+        for name, allowance in forgiven.items():
+            here = allowance.rows(start, stop)
+            instants = torch.from_numpy(here.of).to(device)
+            ranks[name][start:stop] = (1 + (above * instants - table.forgiven(here)) / instants).cpu().numpy()
+    return ranks
 
 
-def _above(scores: Tensor, gold: Tensor, ties: Ties) -> Tensor:
-    """How much each score stands above the gold's: 1, the share of a tie, or 0."""
-    return (scores > gold).double() + TIE_SHARE[ties] * (scores == gold).double()
+class _Table:
+    """Scores of all entities (n, entities) and the gold of each row, (n,), with the rules that say who stands above."""
+
+    def __init__(self, rows: Tensor, gold: Tensor, ties: Ties, last: Tensor | None) -> None:
+        self.rows, self.tie, self.last = rows, TIE_SHARE[ties], last
+        self.gold = rows.gather(1, gold[:, None])[:, 0]
+        self.gold_is_last = None if last is None else last[gold]
+
+    def above(self) -> Tensor:
+        """How many entities stand above the gold; one that ties counts by its share. (n,), exact."""
+        n, entities = self.rows.shape
+        size = max(1, BLOCK_BYTES // (4 * entities))
+        # Whether a score is higher is written as a float, because floats are summed much faster than truth values.
+        # The sums are exact up to 2²⁴ entities.
+        buffer = self.rows.new_empty(min(size, n), entities, dtype=torch.float32)
+        higher, at_least = (self.rows.new_empty(n, dtype=torch.float32) for _ in range(2))
+        for start in range(0, n, size):
+            block = slice(start, min(start + size, n))
+            rows, gold, there = self.rows[block], self.gold[block, None], buffer[: min(size, n - start)]
+            torch.sum(torch.gt(rows, gold, out=there), 1, out=higher[block])
+            torch.sum(torch.ge(rows, gold, out=there), 1, out=at_least[block])
+        higher, at_least = higher.double(), at_least.double()
+        above = higher + self.tie * (at_least - higher - 1)  # the gold does not tie with itself
+        if self.last is None or self.gold_is_last is None:
+            return above
+        behind = torch.nonzero(self.last)[:, 0]
+        above = above - self._share(self.rows[:, behind], self.gold[:, None]).sum(1)
+        of_last = entities - len(behind) + self.tie * (len(behind) - 1)  # all these share the last places
+        return torch.where(self.gold_is_last, of_last, above)
+
+    def forgiven(self, allowance: Forgiven) -> Tensor:
+        """Σ instants over the known answers above the gold, by query: (n,)."""
+        query, answer, instants = (
+            torch.from_numpy(column).to(self.rows.device)
+            for column in (allowance.query, allowance.answer, allowance.instants)
+        )
+        scores, gold = self.rows[query, answer], self.gold[query]
+        if self.last is not None and self.gold_is_last is not None:
+            scores = scores.masked_fill(self.last[answer], -torch.inf)
+            gold = gold.masked_fill(self.gold_is_last[query], -torch.inf)
+        amount = self._share(scores, gold) * instants
+        return torch.zeros(len(self.rows), dtype=torch.float64, device=query.device).index_add(0, query, amount)
+
+    def _share(self, scores: Tensor, gold: Tensor) -> Tensor:
+        """How much each score stands above the gold's: 1, the share of a tie, or 0."""
+        return (scores > gold).double() + self.tie * (scores == gold).double()
 
 
-def _forgiven_above(rows: Tensor, gold: Tensor, allowance: Forgiven, ties: Ties) -> Tensor:
-    """Σ instants over the known answers above the gold, by query."""
-    query = torch.from_numpy(allowance.query).to(rows.device)
-    answer = torch.from_numpy(allowance.answer).to(rows.device)
-    instants = torch.from_numpy(allowance.instants).to(rows.device)
-    amount = _above(rows[query, answer], gold[query, 0], ties) * instants
-    return torch.zeros(len(rows), dtype=torch.float64, device=rows.device).index_add(0, query, amount)
+def _check(rows: Tensor, shape: tuple[int, int]) -> None:
+    """Scores of another shape, or that are not numbers, would give ranks that mean nothing."""
+    if tuple(rows.shape) != shape:
+        raise InputError(
+            f"The scores have shape {tuple(rows.shape)}, not {shape}.", "Give a row a query, with all entities."
+        )
+    # The sum is cheaper than looking at every score; it is no number also if +∞ and −∞ meet, so look again.
+    if bool(rows.sum().isnan()) and bool(rows.isnan().any()):
+        raise InputError("Some scores are not numbers (NaN).", "A rank among them would mean nothing: fix the scorer.")

@@ -45,10 +45,23 @@ class Index:
         found = self.keys[where] == keys
         return np.where(found, self._starts[where], 0), np.where(found, self._stops[where], 0)
 
+    def matches(self, keys: ArrayLike) -> tuple[Ints, Ints]:
+        """All pairs (position in `keys`, row that has this key), by position."""
+        position, place = expand(*self.ranges(keys))
+        return position, self.order[place]
+
     def rows(self, key: int) -> Ints:
         """The rows that have this key, in their own order."""
         start, stop = self.ranges(key)
         return self.order[start:stop]
+
+
+def expand(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
+    """Every number of every range start … stop − 1: (which range, the number), both (Σ lengths,)."""
+    lengths = stop - start
+    which = np.repeat(np.arange(len(lengths)), lengths)
+    begins = np.cumsum(lengths) - lengths
+    return which, np.arange(len(which)) - np.repeat(begins - start, lengths)
 
 
 def pair_key(first: ArrayLike, second: ArrayLike) -> Ints:

@@ -111,6 +111,14 @@ class Model(nn.Module, ABC):
         everywhen = torch.arange(self.space.instants, device=s.device)
         return self.score_at(s[:, None], r[:, None], o[:, None], everywhen[None, :])
 
+    def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(s, r, ·, t) for the given entities: (n,) and (k,) in, (n, k) out."""
+        return self.score_at(s[:, None], r[:, None], candidates[None, :], t[:, None])
+
+    def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(·, r, o, t) for the given entities: (n,) and (k,) in, (n, k) out."""
+        return self.score_at(candidates[None, :], r[:, None], o[:, None], t[:, None])
+
     def score(self, s: Tensor, r: Tensor, o: Tensor, span: Span) -> Tensor:
         """φ(s, r, o, T), (n,) in and out."""
         query, t = enumerate_spans(span)
@@ -174,6 +182,20 @@ def sum_by_query(values: Tensor, query: Tensor, queries: int) -> Tensor:
     """Sum the rows of `values` that belong to the same query: (m, …) → (queries, …)."""
     total = values.new_zeros(queries, *values.shape[1:])
     return total.index_add(0, query, values)
+
+
+def by_group(rows: Tensor, group: Tensor, work: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Do `work(group, its rows)` once a distinct group and put the results back in the order of the rows.
+
+    For models whose tables depend on the instant: rows (n, …) and group (n,) in, (n, …) out.
+    """
+    if len(rows) == 0:
+        return work(group.new_zeros(()), rows)
+    distinct, where, counts = torch.unique(group, return_inverse=True, return_counts=True)
+    order = torch.argsort(where, stable=True)
+    parts = torch.split(rows[order], counts.tolist())
+    done = torch.cat([work(each, part) for each, part in zip(distinct, parts, strict=True)])
+    return done[torch.argsort(order)]
 
 
 MODELS: dict[str, type[Model]] = {}

@@ -7,7 +7,7 @@ from torch.nn.functional import dropout
 
 from timeplex.models import base
 from timeplex.models.algebra import broadcast, dot
-from timeplex.models.base import Model, Space, register
+from timeplex.models.base import Model, Space, by_group, register
 
 
 class Options(base.Options):
@@ -74,23 +74,26 @@ class DESimplE(Model):
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """φ(s, r, ·, t)."""
-        return self._of_all(self.object_query(s, r, t), t)
+        return self._of(self._everyone(t), self.object_query(s, r, t), t)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """φ(·, r, o, t)."""
-        return self._of_all(self.subject_query(r, o, t), t)
+        return self._of(self._everyone(t), self.subject_query(r, o, t), t)
 
-    def _of_all(self, query: Tensor, t: Tensor) -> Tensor:
-        """The scores of all entities: one matrix product for each distinct instant."""
-        everyone = torch.arange(self.space.entities, device=t.device)
-        distinct, where = torch.unique(t, return_inverse=True)
-        order = torch.argsort(where, stable=True)
-        counts = torch.bincount(where).tolist()
-        scores = [
-            rows @ torch.cat(self.entity_at(everyone, instant), -1).T
-            for instant, rows in zip(distinct, torch.split(query[order], counts), strict=True)
-        ]
-        return torch.cat(scores)[torch.argsort(order)] if scores else query.new_empty(0, self.space.entities)
+    def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(s, r, ·, t) for the given entities."""
+        return self._of(candidates, self.object_query(s, r, t), t)
+
+    def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(·, r, o, t) for the given entities."""
+        return self._of(candidates, self.subject_query(r, o, t), t)
+
+    def _everyone(self, like: Tensor) -> Tensor:
+        return torch.arange(self.space.entities, device=like.device)
+
+    def _of(self, entities: Tensor, query: Tensor, t: Tensor) -> Tensor:
+        """The scores of the entities: one matrix product for each distinct instant."""
+        return by_group(query, t, lambda instant, rows: rows @ torch.cat(self.entity_at(entities, instant), -1).T)
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """The vectors of the fact at its instant."""

@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 
 from timeplex.models import base
 from timeplex.models.algebra import dot
-from timeplex.models.base import Model, Space, register
+from timeplex.models.base import Model, Space, by_group, register
 from timeplex.models.scorers import ScorerName, scorer
 from timeplex.models.sides import Side, minus_distance
 
@@ -44,8 +44,7 @@ class HyTE(Model):
 
     def project(self, x: Tensor, t: Tensor) -> Tensor:
         """P x at the bins of the instants t."""
-        normal = self.normal[self.bin_of[t]]
-        return x - dot(x, normal)[..., None] * normal
+        return project(x, self.normal[self.bin_of[t]])
 
     def object_query(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """The query of (s, r, ?, t), projected."""
@@ -70,22 +69,29 @@ class HyTE(Model):
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """φ(s, r, ·, t)."""
-        return self._of_all(self.object_query(s, r, t), t)
+        return self._of(self.entity, self.object_query(s, r, t), t)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """φ(·, r, o, t)."""
-        return self._of_all(self.subject_query(r, o, t), t)
+        return self._of(self.entity, self.subject_query(r, o, t), t)
 
-    def _of_all(self, query: Tensor, t: Tensor) -> Tensor:
-        """The scores of all entities; for distances they are projected once a bin."""
+    def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(s, r, ·, t) for the given entities."""
+        return self._of(self.entity[candidates], self.object_query(s, r, t), t)
+
+    def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(·, r, o, t) for the given entities."""
+        return self._of(self.entity[candidates], self.subject_query(r, o, t), t)
+
+    def _of(self, table: Tensor, query: Tensor, t: Tensor) -> Tensor:
+        """The scores of all rows of the table; for distances they are projected once a bin."""
         if self.scorer.norm is None:
-            return Side(query, self.entity).of_all()
-        scores = query.new_empty(len(query), len(self.entity))
-        for number in torch.unique(self.bin_of[t]):
-            rows = torch.nonzero(self.bin_of[t] == number)[:, 0]
-            table = self.project(self.entity, t[rows[0]])
-            scores = scores.index_copy(0, rows, Side(query[rows], table, norm=self.scorer.norm).of_all())
-        return scores
+            return Side(query, table).of_all()
+
+        def score(bin_: Tensor, rows: Tensor) -> Tensor:
+            return Side(rows, project(table, self.normal[bin_]), norm=self.scorer.norm).of_all()
+
+        return by_group(query, self.bin_of[t], score)
 
     def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
         """φ(s, r, o, ·): one score a bin, the same for all its instants."""
@@ -104,6 +110,11 @@ class HyTE(Model):
         """Keep the normals at length 1."""
         with torch.no_grad():
             self.normal.copy_(normalize(self.normal, dim=-1))
+
+
+def project(x: Tensor, normal: Tensor) -> Tensor:
+    """x − (x·w) w for unit normals w; broadcasts."""
+    return x - dot(x, normal)[..., None] * normal
 
 
 def bins(mentions: Tensor, size: int) -> Tensor:

@@ -45,6 +45,9 @@ def agreement(case: Case) -> None:
         _same("objects_at and score_at of all objects", model.objects_at(s, r, t), objects)
         subjects = model.score_at(everyone[None], r[:, None], o[:, None], t[:, None])
         _same("subjects_at and score_at of all subjects", model.subjects_at(r, o, t), subjects)
+        some = everyone.flip(0)[: 1 + case.sizes.entities // 2].repeat(2)  # in another order, and twice
+        _same("objects_among and score_at", model.objects_among(s, r, t, some), objects[:, some])
+        _same("subjects_among and score_at", model.subjects_among(r, o, t, some), subjects[:, some])
         score = model.score(s, r, o, facts.span)
         _same("objects[o] and score of a span", model.objects(s, r, facts.span)[rows, o], score)
         _same("subjects[s] and score of a span", model.subjects(r, o, facts.span)[rows, s], score)

@@ -82,6 +82,16 @@ class SideModel(Model):
         """φ(·, r, o, t)."""
         return self.subject_side(r, o, t).of_all()
 
+    def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(s, r, ·, t) for the given entities."""
+        side = self.object_side(s, r, t)
+        return side._replace(table=side.table[candidates]).of_all()
+
+    def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
+        """φ(·, r, o, t) for the given entities."""
+        side = self.subject_side(r, o, t)
+        return side._replace(table=side.table[candidates]).of_all()
+
     def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
         """φ(s, r, ·, T)."""
         query, t = enumerate_spans(span)

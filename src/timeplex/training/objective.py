@@ -94,24 +94,22 @@ class Objective:
         return cross_entropy(self.model.times(batch.s, batch.r, batch.o), batch.t)
 
     def _links(self, batch: Batch, direction: str, candidates: Tensor | None) -> Tensor:
-        s, r, o, t = batch.s, batch.r, batch.o, batch.t
-        gold = o if direction == "object" else s
-        if isinstance(self.model, SideModel):
-            model = self.model
+        """The loss of one side, over all entities or the drawn ones."""
+        model, s, r, o, t = self.model, batch.s, batch.r, batch.o, batch.t
+        if isinstance(model, SideModel):
             side = model.object_side(s, r, t) if direction == "object" else model.subject_side(r, o, t)
+            side, gold = side._replace(constant=None), o if direction == "object" else s  # a constant would cancel
             if candidates is None:
                 return loss.all_candidates(side, gold, self.precision)
-            side = side._replace(constant=None)  # it would cancel in either loss
             return self._drawn(side.of(gold), side._replace(table=side.table[candidates]).of_all())
+        if candidates is None and direction == "object":
+            return cross_entropy(model.objects_at(s, r, t), o)
         if candidates is None:
-            rows = self.model.objects_at(s, r, t) if direction == "object" else self.model.subjects_at(r, o, t)
-            return cross_entropy(rows, gold)
-        others = candidates[None, :]
-        s, r, o, t = (column[:, None] for column in (s, r, o, t))
-        fact = self.model.score_at(s, r, o, t)[:, 0]
+            return cross_entropy(model.subjects_at(r, o, t), s)
+        fact = model.score_at(s, r, o, t)
         if direction == "object":
-            return self._drawn(fact, self.model.score_at(s, r, others, t))
-        return self._drawn(fact, self.model.score_at(others, r, o, t))
+            return self._drawn(fact, model.objects_among(s, r, t, candidates))
+        return self._drawn(fact, model.subjects_among(r, o, t, candidates))
 
     def _drawn(self, scores: Tensor, others: Tensor) -> Tensor:
         if self.recipe.loss == "margin":

@@ -6,7 +6,9 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.link_prediction import LinkPrediction
+from timeplex.evaluation.protocol import PUBLISHED_CODE
+from timeplex.evaluation.queries import Answers, PlacedFacts
 from timeplex.kb import dates
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
@@ -44,6 +46,15 @@ class Setup:
             dates=torch.from_numpy(_date_parts(self.timeline)),
             mentions=torch.from_numpy(mentions),
         )
+
+    @cached_property
+    def dev_task(self) -> LinkPrediction:
+        """Link prediction on valid by the protocol of the published code: what epochs are chosen by."""
+        return LinkPrediction(self.kb, self.kb.valid, self.timeline, PUBLISHED_CODE, [PUBLISHED_CODE.filter])
+
+    def scorer(self, model: Model) -> Answers:
+        """The model as the evaluation asks it."""
+        return Answers(model, self.recipe.inverse)
 
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""

@@ -1,0 +1,112 @@
+"""What a model must beat: answers by frequency, by frequency at that time, and by copying the nearest known fact.
+
+Each is a scorer over the training facts; memory is that of the rows asked for.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import expand, pair_key
+from timeplex.models.base import Span
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class MostFrequent:
+    """Entities by how many training facts of the relation they answer."""
+
+    train: PlacedFacts
+    entities: int
+    relations: int
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects: (n, entities)."""
+        return self._rows("object", s, r, span)
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects: (n, entities)."""
+        return self._rows("subject", o, r, span)
+
+    def _rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        given_, r_, first, last = (column.cpu().numpy() for column in (given, r, *span))
+        # The given entity on both sides: the side that is asked for is never looked at.
+        rows = self.scores(direction, PlacedFacts(given_, r_, given_, first, last))
+        return torch.from_numpy(rows).to(given.device)
+
+    def scores(self, direction: Direction, queries: PlacedFacts) -> Floats:
+        """Share of the relation's facts that each entity answers, below 1: (n, entities)."""
+        rows: Floats = self._shares[direction][queries.r].toarray()
+        return rows
+
+    @cached_property
+    def _shares(self) -> dict[Direction, sparse.csr_array]:
+        facts_of_relation = np.bincount(self.train.r, minlength=self.relations)
+        share = (1 / (1 + facts_of_relation[self.train.r])).astype(np.float32)
+        shape = (self.relations, self.entities)
+        return {
+            direction: sparse.csr_array((share, (self.train.r, self.train.answers(direction))), shape=shape)
+            for direction in DIRECTIONS
+        }
+
+
+class MostFrequentThen(MostFrequent):
+    """Entities by how many training facts of the relation they answer whose span meets the query's.
+
+    Ties go by `MostFrequent`.
+    """
+
+    def scores(self, direction: Direction, queries: PlacedFacts) -> Floats:
+        """Number of facts then, plus the share of all: (n, entities)."""
+        rows = super().scores(direction, queries)
+        # A fact that meets the span begins at most the relation's longest span before it.
+        earliest = np.maximum(queries.first - self._longest[queries.r], 0)
+        start = np.searchsorted(self._begins, pair_key(queries.r, earliest), side="left")
+        stop = np.searchsorted(self._begins, pair_key(queries.r, queries.last), side="right")
+        query, place = expand(start, stop)
+        fact = self._order[place]
+        meets = self.train.last[fact] >= queries.first[query]
+        np.add.at(rows, (query[meets], self.train.answers(direction)[fact[meets]]), np.float32(1))
+        return rows
+
+    @cached_property
+    def _order(self) -> Ints:
+        return np.argsort(pair_key(self.train.r, self.train.first), kind="stable")
+
+    @cached_property
+    def _begins(self) -> Ints:
+        return pair_key(self.train.r, self.train.first)[self._order]
+
+    @cached_property
+    def _longest(self) -> Ints:
+        longest = np.zeros(self.relations, np.int64)
+        np.maximum.at(longest, self.train.r, self.train.lengths - 1)
+        return longest
+
+
+class CopyNearest(MostFrequent):
+    """Known answers of the same question, the nearest in time first; then the others by `MostFrequent`."""
+
+    def scores(self, direction: Direction, queries: PlacedFacts) -> Floats:
+        """1 + 1 / (1 + instants from span to span) for known answers, below 1 for others: (n, entities)."""
+        rows = super().scores(direction, queries)
+        query, fact = self.train.same_question(queries, direction)
+        apart = np.maximum(self.train.first[fact] - queries.last[query], queries.first[query] - self.train.last[fact])
+        near = (1 + 1 / (1 + np.maximum(apart, 0))).astype(np.float32)
+        np.maximum.at(rows, (query, self.train.answers(direction)[fact]), near)
+        return rows
+
+
+BASELINES: dict[str, type[MostFrequent]] = {
+    "most frequent": MostFrequent,
+    "most frequent then": MostFrequentThen,
+    "copy nearest": CopyNearest,
+}

@@ -1,0 +1,198 @@
+"""Pictures of diagnostics, as PNG or SVG by the file's suffix. Needs the `plot` extra.
+
+The same input gives the same bytes: no date is written into a file, and no setting of the user has a say.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timeplex.errors import InputError
+from timeplex.evaluation.diagnostics import Curve, Distances, Years
+from timeplex.kb import dates, spans
+from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.relation_classes import INSTANTS_A_YEAR
+from timeplex.kb.spans import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.typing import RcKeyType
+
+INK, FAINT = "#333333", "#c8c8c8"
+GOLD, GOLD_PALE, GOLD_DARK = "#f3dc97", "#fcf6e3", "#8a6d00"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+"""Told apart with any kind of colour vision (the palette of Okabe and Ito)."""
+
+STYLE: "dict[RcKeyType, Any]" = {
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that the picture is the same everywhere
+    "font.size": 9,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#eeeeee",
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "text.color": INK,
+    "text.parse_math": False,  # a dollar in a name is a dollar
+    "svg.hashsalt": "timeplex",
+}
+METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Date": None, "Creator": None}}
+"""What is left out of a file, by the suffixes that can be written."""
+
+
+@dataclass(frozen=True)
+class FactAcrossTime:
+    """A fact with the curves of several models; either end of its gold span may be open."""
+
+    title: str
+    gold: tuple[int, int]
+    curves: Mapping[str, Curve]
+
+
+def distance_picture(panels: Mapping[str, Distances], path: Path) -> None:
+    """Distance of time embeddings against the gap between the instants (the paper's figure 2), one panel a title."""
+    with _drawing(path, 1, len(panels), (3.3, 2.6)) as (_, grid):
+        for axes, (title, found) in zip(grid[0], panels.items(), strict=True):
+            axes.plot(found.gap, found.distance, color=COLOURS[0], linewidth=1, alpha=0.35)
+            axes.scatter(found.gap, found.distance, s=11, color=COLOURS[0], linewidths=0)
+            axes.set_title(title, pad=9)
+            axes.set_xlabel(f"gap between instants ({found.granularity}s)")
+            # From 0 on, so that a slope looks as steep as it is.
+            axes.set(xlim=(0, None), ylim=(0, 1.08 * found.distance.max(initial=0) or 1))
+            axes.locator_params(axis="y", nbins=5)
+            axes.yaxis.grid(True)
+        grid[0][0].set_ylabel("mean L2 distance")
+
+
+def across_time_picture(facts: Sequence[FactAcrossTime], path: Path, years: Years = (1850, 2010)) -> None:
+    """How likely models find each date of a fact (the paper's figure 3): a column a fact, a row a model.
+
+    The gold span is shaded; a dot with its date marks the likeliest instant of the window. All models of a column have
+    one scale, so that a sure model looks sure and a vague one vague.
+    """
+    names = list(dict.fromkeys(name for fact in facts for name in fact.curves))
+    colours = {name: COLOURS[number % len(COLOURS)] for number, name in enumerate(names)}
+    with _drawing(path, len(names), len(facts), (3.9, 1.25)) as (figure, grid):
+        for fact, column in zip(facts, grid.T, strict=True):
+            highest = max((float(curve.probability.max(initial=0)) for curve in fact.curves.values()), default=0)
+            for name, axes in zip(names, column, strict=True):
+                axes.set(xlim=(years[0], years[1]), ylim=(0, 1.2 * highest or 1))
+                axes.tick_params(labelbottom=axes is column[-1])
+                if name in fact.curves:
+                    _draw_gold(axes, fact.gold, fact.curves[name].granularity, named=axes is column[0])
+                    _draw_curve(axes, fact.curves[name], colours[name])
+            column[0].set_title(fact.title, pad=18)
+            column[-1].set_xlabel("year")
+        for name, axes in zip(names, grid[:, -1], strict=True):
+            axes.annotate(name, (1.03, 0.5), xycoords="axes fraction", va="center", color=colours[name])
+        figure.supylabel("Pr(t | s, r, o)", fontsize=9)
+
+
+def _draw_curve(axes: "Axes", curve: Curve, colour: str) -> None:
+    """A curve, and its peak with the date."""
+    when = _in_years(curve.instants, curve.granularity)
+    axes.plot(when, curve.probability, color=colour, linewidth=1.1)
+    axes.fill_between(when, curve.probability, color=colour, alpha=0.12, linewidth=0)
+    if len(when) == 0:
+        return
+    peak = int(curve.probability.argmax())
+    place = (float(when[peak]), float(curve.probability[peak]))
+    low, high = axes.get_xlim()
+    side = -1 if place[0] > low + 0.8 * (high - low) else 1  # to the left where there is no room on the right
+    axes.scatter(*place, s=16, color=colour, linewidths=0, zorder=3)
+    axes.annotate(
+        dates.write(curve.instants[[peak]], curve.granularity)[0],
+        place,
+        xytext=(side * 6, 1),
+        textcoords="offset points",
+        ha="left" if side > 0 else "right",
+        color=colour,
+        fontsize=8,
+    )
+
+
+def _draw_gold(axes: "Axes", gold: tuple[int, int], granularity: Granularity, *, named: bool) -> None:
+    """The gold span as a band over its instants, pale up to the edge where it is open; if named, dates above."""
+    low, high = axes.get_xlim()
+    half = 0.5 / INSTANTS_A_YEAR[granularity]
+    known = [instant for instant in gold if instant not in (spans.OPEN_BEGIN, spans.OPEN_END)]
+    ends = _in_years(np.array(known, np.int64), granularity).tolist()
+    if len(ends) < 2:
+        begin = low if gold[0] == spans.OPEN_BEGIN else ends[0]
+        end = high if gold[1] == spans.OPEN_END else ends[0]
+        axes.axvspan(begin, end, color=GOLD_PALE, linewidth=0, zorder=0)
+    if ends:
+        # The edge keeps a day visible in a window of a century.
+        axes.axvspan(ends[0] - half, ends[-1] + half, color=GOLD, linewidth=1, zorder=0)
+    if named:
+        middle = (ends[0] + ends[-1]) / 2 if ends else (low + high) / 2
+        place = (min(max(middle, low), high) - low) / (high - low)
+        axes.annotate(
+            f"gold {_span_text(gold, granularity)}",
+            (place, 1),
+            xycoords="axes fraction",
+            xytext=(0, 3),
+            textcoords="offset points",
+            ha="left" if place < 0.15 else "right" if place > 0.85 else "center",
+            fontsize=8,
+            color=GOLD_DARK,
+        )
+
+
+def _span_text(span: tuple[int, int], granularity: Granularity) -> str:
+    """`1969`, `1995–2001`, `1995–`, `–2001`."""
+    begin, end = span
+    if begin == end:
+        return dates.write([begin], granularity)[0]
+    before = "" if begin == spans.OPEN_BEGIN else dates.write([begin], granularity)[0]
+    after = "" if end == spans.OPEN_END else dates.write([end], granularity)[0]
+    return f"{before}–{after}"
+
+
+def _in_years(instants: Ints, granularity: Granularity) -> Floats:
+    """Where instants lie on an axis of years."""
+    year = dates.coarsen(instants, granularity, Granularity.YEAR)
+    if granularity is Granularity.YEAR:
+        return year.astype(np.float64)
+    start = dates.day_number(year, 1, 1) if granularity is Granularity.DAY else year * 12
+    within: Floats = (instants - start) / np.ceil(INSTANTS_A_YEAR[granularity])
+    return year + within
+
+
+@contextmanager
+def _drawing(
+    path: Path, rows: int, columns: int, size: tuple[float, float]
+) -> Iterator[tuple["Figure", "np.ndarray[Any, Any]"]]:
+    """A figure of rows × columns panels, each of the given size in inches, that is saved when all is drawn."""
+    suffix = path.suffix.lower()
+    if suffix not in METADATA:
+        raise InputError(f"{path} is no picture.", f"Let its name end with {' or '.join(METADATA)}.")
+    if rows == 0 or columns == 0:
+        raise InputError("There is nothing to draw.", "Give at least one panel.")
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError("matplotlib is not installed.", "Install it with: pip install 'timeplex[plot]'") from error
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        figure = Figure(figsize=(0.9 + columns * size[0], 0.8 + rows * size[1]), layout="constrained", dpi=200)
+        figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr, call-arg]
+        yield figure, figure.subplots(rows, columns, squeeze=False)
+        try:
+            figure.savefig(path, format=suffix[1:], metadata=METADATA[suffix])
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another file.") from error

@@ -1,0 +1,197 @@
+"""All about how a scorer does on a split: a table with a row a query, and every figure computed from that table.
+
+Who has the table (`Report.queries`, or the file written from it) can compute every figure again.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeGuard
+
+import numpy as np
+import polars as pl
+import torch
+from torch import Tensor
+
+from timeplex.evaluation.baselines import BASELINES
+from timeplex.evaluation.describe import describe_facts, describe_queries
+from timeplex.evaluation.filters import FILTERS
+from timeplex.evaluation.link_prediction import LinkPrediction
+from timeplex.evaluation.metrics import link_figures, nested, rank_column, time_figures
+from timeplex.evaluation.protocol import Protocol, protocol
+from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
+from timeplex.evaluation.time_metrics import time_scores
+from timeplex.evaluation.time_prediction import (
+    Decoder,
+    TimeScorer,
+    both_ends_known,
+    fit_durations,
+    fit_thresholds,
+    predict_times,
+)
+from timeplex.kb import dates
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.kb.timeline import Timeline
+from timeplex.models.base import Span
+
+TOP = 10
+"""So many spans are predicted for each fact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What came out.
+
+    queries    two rows a fact, one a direction, with a column of ranks for each filter (`describe_queries`)
+    times      a row a fact with both ends known and decoder: predicted spans, best first, and how good they are
+    baselines  the figures of link prediction of each baseline
+    """
+
+    kb: str
+    split: str
+    protocol: Protocol
+    queries: pl.DataFrame
+    times: pl.DataFrame | None = None
+    baselines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def links(self, by: str | None = None) -> pl.DataFrame:
+        """MRR, MR and HITS@k by filter and direction, and by one of `describe.GROUPS` if it is named."""
+        return link_figures(self.queries, by)
+
+    def time_figures(self, by: str | None = None) -> pl.DataFrame:
+        """TAC, IOU, gIOU, aeIOU and gaeIOU @1, @5, @10 by decoder, and by group; no rows without time prediction."""
+        return pl.DataFrame() if self.times is None else time_figures(self.times, by)
+
+    def per_query(self) -> pl.DataFrame:
+        """Everything as one table: link queries, then time queries."""
+        return self.queries if self.times is None else pl.concat([self.queries, self.times], how="diagonal")
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: fractions of 1, not percent."""
+        by_filter = ["filter", "direction"]
+        return {
+            "kb": self.kb,
+            "split": self.split,
+            "protocol": self.protocol.as_dict(),
+            "link": nested(self.links(), by_filter),
+            "baselines": {name: nested(figures, by_filter) for name, figures in self.baselines.items()},
+            "time": {} if self.times is None else nested(self.time_figures(), ["decoder"]),
+        }
+
+
+def evaluate(task: LinkPrediction, scorer: Scorer, split: str, device: torch.device | None = None) -> Report:
+    """Rank every query of the task, predict times if the scorer can, and put baselines beside it."""
+    beside = evaluate_baselines(task, split)
+    queries = beside.queries.with_columns(_ranks(task, scorer, device))
+    times = None
+    if predicts_times(scorer) and len(both_ends_known(task.facts)):
+        times = evaluate_times(task.kb, task.facts, task.timeline, scorer, device)
+    return replace(beside, queries=queries, times=times)
+
+
+def evaluate_baselines(task: LinkPrediction, split: str) -> Report:
+    """A report with the baselines alone: its queries have no ranks."""
+    kb, described = task.kb, describe_queries(task.kb, task.facts)
+    train = PlacedFacts.of(kb.train, task.timeline)
+    baselines = {}
+    for name, baseline in BASELINES.items():
+        ranks = _ranks(task, baseline(train, len(kb.entities), len(kb.relations)), None)
+        baselines[name] = link_figures(described.with_columns(ranks))
+    return Report(kb.name, split, task.protocol, described, None, baselines)
+
+
+def predicts_times(scorer: object) -> TypeGuard[TimeScorer]:
+    """Whether the scorer can be asked for scores of instants, and they differ."""
+    return callable(getattr(scorer, "times", None)) and getattr(scorer, "predicts_times", True)
+
+
+def _ranks(task: LinkPrediction, scorer: Scorer, device: torch.device | None) -> list[pl.Series]:
+    found = [task.ranks(scorer, direction, device) for direction in DIRECTIONS]
+    return [pl.Series(rank_column(name), np.concatenate([ranks[name] for ranks in found])) for name in task.filters]
+
+
+def evaluate_times(
+    kb: TemporalKB, facts: Facts, timeline: Timeline, scorer: TimeScorer, device: torch.device | None = None
+) -> pl.DataFrame:
+    """Predicted spans of the facts with both ends known, by each decoder; thresholds are fitted on valid."""
+    described = describe_facts(kb, facts).filter(pl.col("begin").is_not_null(), pl.col("end").is_not_null())
+    facts = both_ends_known(facts)
+    queries = PlacedFacts.of(facts, timeline)
+    tables = []
+    for name, decoder in decoders(kb, timeline, scorer, device).items():
+        begins, ends = predict_times(scorer, queries, timeline, decoder, top=TOP, device=device)
+        scores = time_scores(facts.span, (begins, ends))
+        tables.append(
+            described.with_columns(
+                pl.lit("time").alias("direction"),
+                pl.lit(name).alias("decoder"),
+                _spans_as_text(kb, begins, ends),
+                *(pl.Series(metric, values) for metric, values in scores.items()),
+            )
+        )
+    return pl.concat(tables)
+
+
+def decoders(
+    kb: TemporalKB, timeline: Timeline, scorer: TimeScorer, device: torch.device | None = None
+) -> dict[str, Decoder]:
+    """All ways to predict a span; those with thresholds only if valid can tell them."""
+    relations = len(kb.relations)
+    found: dict[str, Decoder] = {}
+    if len(both_ends_known(kb.valid)):
+        for rule in ("mean-mass", "grid"):
+            found[rule] = fit_thresholds(scorer, kb.valid, timeline, rule, relations=relations, device=device)
+    found["expected-aeiou"] = fit_durations(kb.train, relations=relations)
+    return found
+
+
+def _spans_as_text(kb: TemporalKB, begins: Ints, ends: Ints) -> pl.Series:
+    """A list of {begin, end} a query, best first, with dates as the KB writes them."""
+    flat = pl.DataFrame(
+        {
+            "query": np.repeat(np.arange(len(begins)), begins.shape[1]),
+            "begin": dates.write(begins.ravel(), kb.granularity),
+            "end": dates.write(ends.ravel(), kb.granularity),
+        }
+    )
+    lists = flat.group_by("query", maintain_order=True).agg(pl.struct("begin", "end").alias("predicted"))
+    return lists["predicted"]
+
+
+Scores = Callable[[Direction, Ints, Ints, Ints, Ints], Any]
+"""scores(direction, entity, relation, begin, end) → (n, entities); see `evaluate_scores`."""
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function as a scorer."""
+
+    scores: Scores
+    timeline: Timeline
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects."""
+        return self._ask("object", s, r, span)
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects."""
+        return self._ask("subject", o, r, span)
+
+    def _ask(self, direction: Direction, entity: Tensor, r: Tensor, span: Span) -> Tensor:
+        begin, end = (self.timeline.instants[side.cpu().numpy()] for side in span)
+        return torch.as_tensor(self.scores(direction, entity.cpu().numpy(), r.cpu().numpy(), begin, end))
+
+
+def evaluate_scores(kb: TemporalKB, scores: Scores, *, split: str = "test", preset: str = "paper") -> Report:
+    """Evaluate scores that come from elsewhere, such as a model of another library.
+
+    `scores(direction, entity, relation, begin, end)` is asked some queries at a time and returns a row of scores a
+    query, (n, entities), higher is likelier. `direction` says whether objects or subjects are asked for; the other
+    arguments are integer arrays of shape (n,): the given entity and the relation as numbers of `kb.entities` and
+    `kb.relations`, and the span as calendar instants (`kb.dates`), open ends closed at the ends of the timeline.
+
+    The gold's score is taken from its row, so that it cannot be another one than the candidates are compared with.
+    """
+    timeline = kb.timeline("calendar")
+    task = LinkPrediction(kb, kb.splits[split], timeline, protocol(preset), FILTERS)
+    return evaluate(task, _Function(scores, timeline), split)
