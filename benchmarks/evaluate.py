@@ -6,7 +6,7 @@
 the two matrix products that give their scores. `speedup_over_enumeration`: WIKIDATA12k's test set by the protocol
 `paper`, against the paper's description taken literally: the same scores, but for each query and each instant of its
 span the answers known then are taken out and the rest is counted (vectorised over entities, a loop over queries and
-instants). Both give the same ranks, which is checked. The model is untrained: what was learned does not change the time.
+instants). Both give the same ranks, which is checked. The model is untrained, which does not change the time.
 """
 
 import sys

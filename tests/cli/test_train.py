@@ -114,6 +114,67 @@ def test_interrupted_and_resumed(small: str, tmp_path: Path) -> None:
     assert "finished" in again.stderr
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of SQLAlchemy, about MLflow
+def test_trackers(timeplex, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_LOGGING_LEVEL", "ERROR")
+    answer = timeplex("train", small, "-o", "run", "--track", "tensorboard", "--track", "mlflow", *FAST)
+    assert answer.code == 0
+    assert "warning" not in answer.err
+    assert len(list(Path("run/tensorboard").glob("events.out.tfevents.*"))) == 1
+    assert len(Path("run/mlflow-run.txt").read_text()) == 32
+    assert Path("mlflow.db").is_file(), "where an MLflow user looks for it"
+
+
+def test_a_tracker_that_fails_is_one_sentence(  # type: ignore[no-untyped-def]
+    timeplex, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    answer = timeplex("train", small, "-o", "run", "--json", "--track", "mlflow", *FAST)
+    assert answer.code == 0
+    assert json.loads(answer.out)["epochs"] == 2
+    assert answer.err.startswith("warning: mlflow takes no more (")
+    assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
+def test_a_tracker_that_is_not_there_is_said_before_any_work(  # type: ignore[no-untyped-def]
+    name: str, timeplex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, name, None)
+    # There is no such KB either, so what is said first tells what is looked at first.
+    complaint = timeplex("train", "no.kb", "-o", "run", "--track", name).complaint()
+    assert name in complaint
+    assert ("tensorboard or mlflow" if name == "wandb" else "pip install 'timeplex[track]'") in complaint
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stopped_run_says_how_to_go_on_with_its_trackers(  # type: ignore[no-untyped-def]
+    timeplex, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from timeplex.training.loop import Trainer
+
+    def press(trainer: Trainer) -> None:
+        trainer.stop_asked = True
+        trainer._checkpoint()
+
+    end_epoch = Trainer._end_epoch
+    monkeypatch.setattr(Trainer, "_end_epoch", lambda trainer: (end_epoch(trainer), press(trainer)))
+    answer = timeplex("train", small, "-o", "run", "--track", "tensorboard", *FAST)
+    assert answer.code == 130
+    said = answer.out.splitlines()[-1].rpartition("Go on with: timeplex ")[2]
+    assert said == "train --resume -o run --track tensorboard"
+    monkeypatch.setattr(Trainer, "_end_epoch", end_epoch)
+    assert timeplex(*said.split()).code == 0
+    assert len(list(Path("run/tensorboard").iterdir())) == 2
+
+
 def test_tune_resumes(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path / "search"
     arguments = ["tune", small, "-o", str(folder), "--model", "complex", "--set", "epochs=1", *FAST[2:4]]

@@ -24,6 +24,7 @@ def train(
     resume: bool = typer.Option(False, "--resume", help="Go on where the run was cut off."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    trackers: list[str] = typer.Option([], "--track", metavar="NAME", help="Log to tensorboard or mlflow, too."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -36,7 +37,9 @@ def train(
     from timeplex.errors import InputError
     from timeplex.training.loop import Stopped, Trainer
     from timeplex.training.run import RunFolder
+    from timeplex.training.tracking import track
 
+    tracking = track(trackers, output, _warn)
     if resume:
         if kb or model or recipe or settings:
             raise InputError("A resumed run has its KB and its recipe.", "Give --resume and -o RUN alone.")
@@ -55,9 +58,10 @@ def train(
         _announce(trainer)
     try:
         with _display(as_json) as listener:
-            metrics = trainer.fit(listener, resume=resume)
+            metrics = trainer.fit(listener, resume=resume, tracking=tracking)
     except Stopped:
-        say(f"Stopped after {trainer.state.step} steps. Go on with: timeplex train --resume -o {output}")
+        again = " ".join(["timeplex train --resume -o", str(output), *(f"--track {name}" for name in trackers)])
+        say(f"Stopped after {trainer.state.step} steps. Go on with: {again}")
         raise typer.Exit(130) from None
     _report(trainer, metrics, output, as_json)
 
@@ -154,6 +158,10 @@ def _print_epochs(now: "Progress") -> None:
 def _line(now: "Progress") -> str:
     dev = "" if now.dev is None else f"  dev MRR {100 * now.dev:.2f} (best {100 * (now.best or 0):.2f})"
     return f"epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
+
+
+def _warn(sentence: str) -> None:
+    typer.echo(visible(f"warning: {sentence}"), err=True)
 
 
 def _report(trainer: "Trainer", metrics: dict[str, Any], output: Path, as_json: bool) -> None:

@@ -27,6 +27,7 @@ from timeplex.training.optimizer import RowAdagrad, dense_optimizer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, machine
 from timeplex.training.setup import Setup
+from timeplex.training.tracking import Tracking
 from timeplex.training.validation import dev_metrics
 
 CHECKPOINT_SECONDS = 60.0
@@ -116,14 +117,28 @@ class Trainer:
         *,
         resume: bool = False,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        tracking: Tracking | None = None,
     ) -> dict[str, Any]:
         """Train to the end and return the metrics; `resume` goes on from the last checkpoint of the run folder."""
+        tracking = tracking or Tracking({})
         self.state.precision = str(fastest_precision(self.recipe.precision, self.device)).removeprefix("torch.")
         if self.run is not None:
             if not resume:
                 self.run.begin(self.setup.kb, self.recipe)
             elif (found := checkpoint.read(self.run.checkpoint)) is not None:
                 self._restore(*found)
+        try:
+            tracking.begin(self.recipe)
+            self._train(listener, checkpoint_seconds, tracking)
+            metrics = self._finish()
+        except BaseException:
+            tracking.stop()
+            raise
+        tracking.finish(self.recipe, self.state.trace, metrics)
+        return metrics
+
+    def _train(self, listener: Listener | None, checkpoint_seconds: float, tracking: Tracking) -> None:
+        """Go through the epochs that are left."""
         precision = torch.bfloat16 if self.state.precision == "bfloat16" else torch.float32
         objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
         saved = begun = time.monotonic()
@@ -142,9 +157,9 @@ class Trainer:
                     if self.stop_asked:
                         raise Stopped
                 self._end_epoch()
+                tracking.update(self.state.trace)
                 if listener is not None:
                     listener(self._progress())
-        return self._finish()
 
     def seconds_per_epoch(self) -> float:
         """About how long an epoch takes, from the loss and gradient of one batch; nothing is changed."""
