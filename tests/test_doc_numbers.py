@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import timeplex
+from timeplex.evaluation.time_metrics import METRICS
 from timeplex.kb.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
@@ -29,3 +30,21 @@ def test_table_of_benchmarks() -> None:
             "granularity": str(benchmark.granularity),
         }
         assert {key: table[key][position] for key in expected} == expected
+
+
+def test_table_of_time_metrics() -> None:
+    """The worked values of docs/evaluation.md: 1967 for 1969, [1999, 2001] and [1900, 2001] for [2002, 2005]."""
+    cases = (((1969, 1969), (1967, 1967)), ((2002, 2005), (1999, 2001)), ((2002, 2005), (1900, 2001)))
+    text = (ROOT / "docs" / "evaluation.md").read_text()
+    for name, metric in METRICS.items():
+        row = re.search(rf"^\| `{name}` \|(.*)\|$", text, re.MULTILINE)
+        assert row is not None
+        stated = [float(cell) for cell in row[1].split("|")[1:]]
+        assert stated == [round(float(metric(gold, predicted)), 3) for gold, predicted in cases]
+
+
+def test_ranks_of_the_french_assembly() -> None:
+    """The ranks that the page works out are those of tests/evaluation/test_link_prediction.py."""
+    text = (ROOT / "docs" / "evaluation.md").read_text()
+    rows = re.findall(r"^\| `([a-z-]+)` \| .* \| ([\d.]+) \|$", text, re.MULTILINE)
+    assert dict(rows) == {"none": "5", "ignore-time": "1", "exact-span": "4", "per-instant": "3.25"}

@@ -12,6 +12,7 @@ _WHERE = {
     "Granularity": "timeplex.kb.dates",
     "TemporalKB": "timeplex.kb.facts",
     "describe": "timeplex.kb.stats",
+    "evaluate_scores": "timeplex.evaluation.report",
     "generate": "timeplex.kb.synthetic",
     "leakage": "timeplex.kb.split",
     "read": "timeplex.kb.source",
@@ -24,6 +25,7 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from timeplex.evaluation.report import evaluate_scores as evaluate_scores
     from timeplex.kb.dates import Granularity as Granularity
     from timeplex.kb.facts import TemporalKB as TemporalKB
     from timeplex.kb.source import read as read

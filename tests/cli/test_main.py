@@ -12,7 +12,10 @@ from tests.cli.conftest import COMMAND, Timeplex
 from timeplex import __version__
 from timeplex.cli import main
 
-VERBS = ("datasets", "stats", "import", "problems", "split", "models", "check-model", "train", "tune")
+VERBS = (
+    *("datasets", "stats", "import", "problems", "split"),
+    *("models", "check-model", "train", "tune", "evaluate", "compare", "diagnose"),
+)
 
 
 def test_help_shows_an_example_and_every_verb(timeplex: Timeplex) -> None:

@@ -60,7 +60,6 @@ def assess(
     source: str, split: str, protocol: str, filter_: str = "all", device: str = "auto", data_dir: Path | None = None
 ) -> "tuple[str | None, Report]":
     """The name of the model (None for a KB) and how it does."""
-    from timeplex.errors import InputError
     from timeplex.evaluation import protocol as protocols
     from timeplex.evaluation.filters import FILTERS
     from timeplex.evaluation.link_prediction import LinkPrediction
@@ -74,7 +73,7 @@ def assess(
     chosen = protocols.protocol(protocol, None if filter_ == "all" else filter_)
     filters = FILTERS if filter_ == "all" else (chosen.filter,)
     folder = RunFolder(Path(source))
-    is_run = folder.is_begun or folder.is_finished
+    is_run = folder.is_begun  # a KB folder has a manifest, too
     if is_run:
         kb, recipe, model = folder.load(choose_device(device))
         setup = Setup(kb, recipe)
@@ -82,13 +81,7 @@ def assess(
     else:
         kb = read(source, data_dir=data_dir)
         timeline = kb.timeline("calendar")
-    facts = kb.splits.get(split)
-    if facts is None or len(facts) == 0:
-        there = ", ".join(name for name, part in kb.splits.items() if len(part))
-        raise InputError(
-            f"{source} has no {split!r} facts.", f"Use --split with one of: {there} (see: timeplex split)."
-        )
-    task = LinkPrediction(kb, facts, timeline, chosen, filters)
+    task = LinkPrediction(kb, kb.split(split), timeline, chosen, filters)
     if not is_run:
         return None, evaluate_baselines(task, split)
     return recipe.model, evaluate_task(task, setup.scorer(model), split, choose_device(device))

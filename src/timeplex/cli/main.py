@@ -6,7 +6,7 @@ from io import TextIOWrapper
 
 import typer
 
-from timeplex.cli import compare, datasets, evaluate, import_, models, problems, split, stats, train, tune
+from timeplex.cli import compare, datasets, diagnose, evaluate, import_, models, problems, split, stats, train, tune
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
@@ -50,6 +50,7 @@ app.command("train")(train.train)
 app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
+app.command("diagnose")(diagnose.diagnose)
 
 
 def run() -> None:

@@ -193,5 +193,5 @@ def evaluate_scores(kb: TemporalKB, scores: Scores, *, split: str = "test", pres
     The gold's score is taken from its row, so that it cannot be another one than the candidates are compared with.
     """
     timeline = kb.timeline("calendar")
-    task = LinkPrediction(kb, kb.splits[split], timeline, protocol(preset), FILTERS)
+    task = LinkPrediction(kb, kb.split(split), timeline, protocol(preset), FILTERS)
     return evaluate(task, _Function(scores, timeline), split)

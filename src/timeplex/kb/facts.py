@@ -189,6 +189,13 @@ class TemporalKB:
         """The facts that only the final figures are computed on."""
         return self.splits.get("test", Facts.empty())
 
+    def split(self, name: str) -> Facts:
+        """The facts of a split that has some; else an error that names those which have."""
+        if len(self.splits.get(name, Facts.empty())) == 0:
+            there = ", ".join(split for split, facts in self.splits.items() if len(facts))
+            raise InputError(f"{self.name} has no {name!r} facts.", f"The splits with facts are: {there or 'none'}.")
+        return self.splits[name]
+
     @cached_property
     def facts(self) -> Facts:
         """The facts of all splits, in the order train, valid, test."""
