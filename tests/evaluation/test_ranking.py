@@ -1,6 +1,7 @@
 """Ranks: the paper's worked example, a literal oracle, and the laws of filters and ties."""
 
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from timeplex.evaluation import ranking
 from timeplex.evaluation.filters import FILTERS, Filter, forgiven
 from timeplex.evaluation.metrics import link_metrics
 from timeplex.evaluation.protocol import Ties
-from timeplex.evaluation.queries import Direction, PlacedFacts, Scorer
+from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
 from timeplex.evaluation.ranking import Ranks
 from timeplex.models.base import Span
 
@@ -73,23 +74,20 @@ def test_the_papers_worked_example() -> None:
     }
 
 
-FACTS = st.lists(
-    st.tuples(
-        st.integers(0, ENTITIES - 1),
-        st.integers(0, 1),
-        st.integers(0, ENTITIES - 1),
-        st.integers(0, 5),
-        st.integers(0, 3),
-    ).map(lambda fact: (*fact[:4], fact[3] + fact[4])),
-    min_size=1,
-    max_size=12,
-)
+Fact = tuple[int, int, int, int, int]
+FACT = st.tuples(
+    st.integers(0, ENTITIES - 1),
+    st.integers(0, 1),
+    st.integers(0, ENTITIES - 1),
+    st.integers(0, 5),
+    st.integers(0, 3),
+).map(lambda fact: (*fact[:4], fact[3] + fact[4]))
+FACTS = st.lists(FACT, min_size=1, max_size=12)
+MANY_FACTS = st.lists(FACT, min_size=8, max_size=30)
 SCORES = st.lists(st.integers(0, 3).map(float), min_size=ENTITIES, max_size=ENTITIES)
 
 
-def literal_rank(
-    query: tuple[int, ...], known: list[tuple[int, ...]], scores: list[float], direction: str, by: str, ties: str
-) -> float:
+def literal_rank(query: Fact, known: list[Fact], scores: list[float], direction: str, by: str, ties: str) -> float:
     """As the paper describes it: a filtered rank at every instant, then the mean."""
     s, r, o, first, last = query
     gold = o if direction == "object" else s
@@ -112,15 +110,26 @@ def literal_rank(
     return sum(ranks) / len(ranks)
 
 
-@pytest.mark.parametrize("direction", ["object", "subject"])
-@pytest.mark.parametrize("ties", ["realistic", "pessimistic", "optimistic"])
-@settings(max_examples=100)
-@given(facts=FACTS, scores=SCORES)
-def test_ranks_are_those_of_enumeration(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
+def agrees_with_enumeration(facts: list[Fact], scores: list[float], direction: Direction, ties: Ties) -> None:
     found = rank(Fixed(scores), placed(facts), placed(facts), direction, entities=ENTITIES, filters=FILTERS, ties=ties)
     for by in FILTERS:
         expected = [literal_rank(query, facts, scores, direction, by, ties) for query in facts]
         np.testing.assert_allclose(found[by], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("ties", get_args(Ties))
+@settings(max_examples=50)
+@given(facts=FACTS, scores=SCORES)
+def test_ranks_are_those_of_enumeration(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
+    agrees_with_enumeration(facts, scores, direction, ties)
+
+
+@pytest.mark.slow
+@settings(max_examples=1500)
+@given(facts=MANY_FACTS, scores=SCORES, direction=st.sampled_from(DIRECTIONS), ties=st.sampled_from(get_args(Ties)))
+def test_ranks_are_those_of_enumeration_on_many_kbs(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
+    agrees_with_enumeration(facts, scores, direction, ties)
 
 
 @settings(max_examples=100)

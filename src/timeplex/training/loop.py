@@ -163,7 +163,8 @@ class Trainer:
 
     def seconds_per_epoch(self) -> float:
         """About how long an epoch takes, from the loss and gradient of one batch; nothing is changed."""
-        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), torch.float32)
+        precision = fastest_precision(self.recipe.precision, self.device)
+        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
         generator = random(self.recipe.seed)
         batch = self.batches.batch(0, 0, self.device)
         candidates = draw(generator, len(self.setup.kb.entities), self.drawn, self.device) if self.drawn else None
