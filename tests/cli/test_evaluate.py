@@ -152,3 +152,10 @@ def test_mistakes_in_diagnosing(timeplex, runs: dict[str, str], arguments, messa
 
 def test_runs_of_other_kbs_are_not_mixed(timeplex, runs: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
     assert "not trained on the same KB" in timeplex("diagnose", runs["timeplex"], runs["elsewhere"]).complaint()
+
+
+def test_what_training_said_of_dev_is_what_evaluate_says(timeplex, runs: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
+    said = json.loads((Path(runs["tnt"]) / "metrics.json").read_text())["dev"]
+    answer = timeplex("evaluate", runs["tnt"], "--split", "valid", "--protocol", "published-code", "--json")
+    found = json.loads(answer.out)["link"]["per-instant"]["both"]
+    assert {name: found[name] for name in said} == pytest.approx(said)

@@ -146,7 +146,10 @@ def test_scores_from_elsewhere_are_judged_like_a_model(kb: TemporalKB) -> None:
 
     elsewhere = timeplex.evaluate_scores(kb, scores)
     task = LinkPrediction(kb, kb.test, setup.timeline, PAPER, FILTERS)
-    assert elsewhere.as_dict()["link"] == evaluate(task, setup.scorer(model), "test").as_dict()["link"]
+    own = evaluate(task, setup.scorer(model), "test")
+    assert elsewhere.queries.equals(own.queries)
+    assert elsewhere.as_dict()["link"] == own.as_dict()["link"]
+    assert all(own.links(by).equals(own.links(by)) for _ in range(5) for by in GROUPS)  # to the last digit
 
 
 def test_a_bonus_for_the_gold_is_impossible(kb: TemporalKB) -> None:

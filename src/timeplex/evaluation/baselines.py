@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts
+from timeplex.evaluation.queries import DIRECTIONS, DirectedScorer, Direction, PlacedFacts
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import expand, pair_key
 from timeplex.models.base import Span
@@ -21,22 +21,15 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class MostFrequent:
+class MostFrequent(DirectedScorer):
     """Entities by how many training facts of the relation they answer."""
 
     train: PlacedFacts
     entities: int
     relations: int
 
-    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as objects: (n, entities)."""
-        return self._rows("object", s, r, span)
-
-    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as subjects: (n, entities)."""
-        return self._rows("subject", o, r, span)
-
-    def _rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as answers: (n, entities)."""
         given_, r_, first, last = (column.cpu().numpy() for column in (given, r, *span))
         # The given entity on both sides: the side that is asked for is never looked at.
         rows = self.scores(direction, PlacedFacts(given_, r_, given_, first, last))

@@ -45,8 +45,8 @@ def link_figures(queries: pl.DataFrame, by: str | None = None) -> pl.DataFrame:
     both = long.with_columns(direction=pl.lit("both"))
     rank = pl.col("rank")
     figures = (
-        pl.concat([long, both])
-        .group_by(keys)
+        pl.concat([long, both], rechunk=True)
+        .group_by(keys, maintain_order=True)  # else the sums run in another order each time
         .agg(
             pl.len().alias("queries"),
             (1 / rank).mean().alias("mrr"),
@@ -64,7 +64,9 @@ def time_figures(times: pl.DataFrame, by: str | None = None) -> pl.DataFrame:
     keys = ["decoder", *([by] if by else [])]
     metrics = [column for column in times.columns if "@" in column]
     order = times["decoder"].unique(maintain_order=True).to_frame().with_row_index("place")
-    figures = times.group_by(keys).agg(pl.len().alias("facts"), *(pl.col(metric).mean() for metric in metrics))
+    figures = times.group_by(keys, maintain_order=True).agg(
+        pl.len().alias("facts"), *(pl.col(metric).mean() for metric in metrics)
+    )
     return figures.join(order, on="decoder").sort("place", *keys[1:]).drop("place")
 
 

@@ -3,6 +3,7 @@
 With inverse relations a subject query (?, r, o) is asked as the object query (o, r⁻¹, ?).
 """
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Protocol
@@ -30,6 +31,22 @@ class Scorer(Protocol):
     def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
         """Scores of all entities as subjects: (n, entities)."""
         ...
+
+
+class DirectedScorer(ABC):
+    """A scorer that treats both directions alike: one function of the direction and the given entity."""
+
+    @abstractmethod
+    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as answers: (n, entities)."""
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects: (n, entities)."""
+        return self.rows("object", s, r, span)
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects: (n, entities)."""
+        return self.rows("subject", o, r, span)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.metrics import link_figures, nested, rank_column, time_figures
 from timeplex.evaluation.protocol import Protocol, protocol
-from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
+from timeplex.evaluation.queries import DIRECTIONS, DirectedScorer, Direction, PlacedFacts, Scorer
 from timeplex.evaluation.time_metrics import time_scores
 from timeplex.evaluation.time_prediction import (
     Decoder,
@@ -163,23 +163,16 @@ Scores = Callable[[Direction, Ints, Ints, Ints, Ints], Any]
 
 
 @dataclass(frozen=True)
-class _Function:
+class _Function(DirectedScorer):
     """A function as a scorer."""
 
     scores: Scores
     timeline: Timeline
 
-    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as objects."""
-        return self._ask("object", s, r, span)
-
-    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as subjects."""
-        return self._ask("subject", o, r, span)
-
-    def _ask(self, direction: Direction, entity: Tensor, r: Tensor, span: Span) -> Tensor:
+    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as answers: (n, entities)."""
         begin, end = (self.timeline.instants[side.cpu().numpy()] for side in span)
-        return torch.as_tensor(self.scores(direction, entity.cpu().numpy(), r.cpu().numpy(), begin, end))
+        return torch.as_tensor(self.scores(direction, given.cpu().numpy(), r.cpu().numpy(), begin, end))
 
 
 def evaluate_scores(kb: TemporalKB, scores: Scores, *, split: str = "test", preset: str = "paper") -> Report:
