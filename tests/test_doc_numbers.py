@@ -1,12 +1,15 @@
 """The numbers in the documents are those of the data: the sample's size, the table of benchmarks."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import timeplex
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.time_metrics import METRICS
 from timeplex.kb.benchmarks import BENCHMARKS
+from timeplex.models import MODELS
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,3 +53,33 @@ def test_ranks_of_the_french_assembly() -> None:
     rows = re.findall(r"^\| `([a-z-]+)` \| .* \| ([\d.]+) \|$", text, re.MULTILINE)
     stated = {name: rank for name, rank in rows if name in FILTERS}
     assert stated == {"none": "5", "ignore-time": "1", "exact-span": "4", "per-instant": "3.25"}
+
+
+def recorded(name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (ROOT / "results" / "search" / name).read_text().splitlines()]
+
+
+def test_first_figures_of_models() -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+    stated = {
+        name: (mrr, hits)
+        for name, mrr, hits in re.findall(r"^\| `?([a-z -]+?)`? \| ([\d.]+) \| ([\d.]+) \|", text, re.MULTILINE)
+    }
+    runs = recorded("yago11k-models.jsonl")
+    figures = {run["model"]: run["dev"] for run in runs}
+    baselines = json.loads((ROOT / "results" / "baselines" / "yago11k-valid.json").read_text())["baselines"]
+    frequent = baselines["most frequent"]["per-instant"]["both"]
+    figures["most frequent answer"] = frequent
+    assert stated == {name: (f"{100 * of['mrr']:.2f}", f"{100 * of['hits@10']:.2f}") for name, of in figures.items()}
+    ours = {name for name, model in MODELS.items() if model.__module__.startswith("timeplex.")}
+    assert set(figures) - {"most frequent answer"} == ours
+    assert all(run["dev"]["mrr"] > frequent["mrr"] for run in runs)
+
+
+def test_precision_and_form() -> None:
+    text = (ROOT / "docs" / "models.md").read_text()
+    precision = {run["precision"]: 100 * run["dev"]["mrr"] for run in recorded("yago11k-precision.jsonl")}
+    assert abs(precision["bfloat16"] - precision["float32"]) <= 0.3
+    form = {run["settings"]["options.form"]: 100 * run["dev"]["mrr"] for run in recorded("wikidata12k-form.jsonl")}
+    for value in (*precision.values(), *form.values()):
+        assert f"{value:.2f}" in text
