@@ -44,10 +44,11 @@ def rank(
     entities: int,
     filters: Sequence[Filter] = ("per-instant",),
     ties: Ties = "realistic",
+    last: torch.Tensor | None = None,
 ) -> dict[str, Ranks]:
     """Ranks with filters made of the same placed facts."""
     allowances = {name: forgiven(queries, known, direction, name) for name in filters}
-    return ranking.rank(scorer, queries, allowances, direction, entities=entities, ties=ties)
+    return ranking.rank(scorer, queries, allowances, direction, entities=entities, ties=ties, last=last)
 
 
 def placed(facts: list[tuple[int, int, int, int, int]]) -> PlacedFacts:
@@ -84,6 +85,7 @@ FACT = st.tuples(
 ).map(lambda fact: (*fact[:4], fact[3] + fact[4]))
 FACTS = st.lists(FACT, min_size=1, max_size=12)
 MANY_FACTS = st.lists(FACT, min_size=8, max_size=30)
+LAST = st.sets(st.integers(0, ENTITIES - 1), max_size=3)
 SCORES = st.lists(st.integers(0, 3).map(float), min_size=ENTITIES, max_size=ENTITIES)
 
 
@@ -110,8 +112,16 @@ def literal_rank(query: Fact, known: list[Fact], scores: list[float], direction:
     return sum(ranks) / len(ranks)
 
 
-def agrees_with_enumeration(facts: list[Fact], scores: list[float], direction: Direction, ties: Ties) -> None:
-    found = rank(Fixed(scores), placed(facts), placed(facts), direction, entities=ENTITIES, filters=FILTERS, ties=ties)
+def agrees_with_enumeration(
+    facts: list[Fact], scores: list[float], direction: Direction, ties: Ties, last: set[int]
+) -> None:
+    """Entities in `last` come after all others, whatever their score."""
+    behind = torch.tensor([entity in last for entity in range(ENTITIES)]) if last else None
+    all_facts = placed(facts)
+    found = rank(
+        Fixed(scores), all_facts, all_facts, direction, entities=ENTITIES, filters=FILTERS, ties=ties, last=behind
+    )
+    scores = [-1.0 if entity in last else score for entity, score in enumerate(scores)]
     for by in FILTERS:
         expected = [literal_rank(query, facts, scores, direction, by, ties) for query in facts]
         np.testing.assert_allclose(found[by], expected, rtol=0, atol=1e-12)
@@ -120,16 +130,22 @@ def agrees_with_enumeration(facts: list[Fact], scores: list[float], direction: D
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("ties", get_args(Ties))
 @settings(max_examples=50)
-@given(facts=FACTS, scores=SCORES)
-def test_ranks_are_those_of_enumeration(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
-    agrees_with_enumeration(facts, scores, direction, ties)
+@given(facts=FACTS, scores=SCORES, last=LAST)
+def test_ranks_are_those_of_enumeration(facts, scores, direction, ties, last) -> None:  # type: ignore[no-untyped-def]
+    agrees_with_enumeration(facts, scores, direction, ties, last)
 
 
 @pytest.mark.slow
 @settings(max_examples=1500)
-@given(facts=MANY_FACTS, scores=SCORES, direction=st.sampled_from(DIRECTIONS), ties=st.sampled_from(get_args(Ties)))
-def test_ranks_are_those_of_enumeration_on_many_kbs(facts, scores, direction, ties) -> None:  # type: ignore[no-untyped-def]
-    agrees_with_enumeration(facts, scores, direction, ties)
+@given(
+    facts=MANY_FACTS,
+    scores=SCORES,
+    direction=st.sampled_from(DIRECTIONS),
+    ties=st.sampled_from(get_args(Ties)),
+    last=LAST,
+)
+def test_ranks_are_those_of_enumeration_on_many_kbs(facts, scores, direction, ties, last) -> None:  # type: ignore[no-untyped-def]
+    agrees_with_enumeration(facts, scores, direction, ties, last)
 
 
 @settings(max_examples=100)

@@ -12,13 +12,15 @@ from numpy.typing import NDArray
 import timeplex
 from timeplex import TemporalKB
 from timeplex.errors import InputError
+from timeplex.evaluation.baselines import MostFrequent
 from timeplex.evaluation.describe import GROUPS, describe_queries
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.report import Report, evaluate, evaluate_scores
+from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.report import Report, decoders, evaluate, evaluate_scores
 from timeplex.evaluation.time_metrics import time_metrics
-from timeplex.evaluation.time_prediction import both_ends_known
+from timeplex.evaluation.time_prediction import Thresholds, both_ends_known, fit_thresholds
 from timeplex.training.recipe import Recipe
 from timeplex.training.setup import Setup
 
@@ -107,27 +109,25 @@ def small(rows: dict[str, list[str]], tmp_path) -> TemporalKB:  # type: ignore[n
 
 def test_queries_are_described(tmp_path) -> None:  # type: ignore[no-untyped-def]
     train = [f"Ana,plays,Ajax,{year},{year}" for year in range(1990, 2000)]
-    test = ["Ana,plays,Ajax,2003,2003", "Bea,plays,Ajax,2000,2004", "Ana,plays,Porto,2000,2005", "Ana,plays,Ajax,2000,"]
+    test = [
+        *("Ana,plays,Ajax,2003,2003", "Bea,plays,Ajax,2000,2004", "Ana,plays,Porto,2000,2005", "Ana,plays,Ajax,2000,"),
+        "Ana,plays,Ajax,2001,2002",
+    ]
     kb = small({"train": train, "test": test}, tmp_path)
     described = describe_queries(kb, kb.test).sort("direction", "begin", "end", "subject").to_dicts()
-    assert [(row["direction"], row["subject"], row["object"], row["span"]) for row in described[:4]] == [
+    assert [(row["direction"], row["subject"], row["object"], row["span"]) for row in described[:5]] == [
         ("object", "Ana", "Ajax", "open"),
         ("object", "Bea", "Ajax", "up to 5 years"),
         ("object", "Ana", "Porto", "over 5 years"),
+        ("object", "Ana", "Ajax", "up to 5 years"),
         ("object", "Ana", "Ajax", "instant"),
     ]
-    assert [row["frequency"] for row in described] == [
-        "middling",
-        "middling",
-        "unseen",
-        "middling",
-        "middling",
-        "unseen",
-        "middling",
-        "middling",
-    ]
-    assert [row["seen"] for row in described[:4]] == ["seen triple", "new triple", "new triple", "seen triple"]
-    assert [row["end"] for row in described[:4]] == [None, "2004", "2005", "2003"]
+    known, unknown = "middling", "unseen"
+    assert [row["frequency"] for row in described[:5]] == [known, known, unknown, known, known]
+    assert [row["frequency"] for row in described[5:]] == [known, unknown, known, known, known]
+    new, seen = "new triple", "seen triple"
+    assert [row["seen"] for row in described[:5]] == [seen, new, new, seen, seen]
+    assert [row["end"] for row in described[:5]] == [None, "2004", "2005", "2002", "2003"]
     assert {row["class"] for row in described} == {"instant"}
 
 
@@ -174,3 +174,23 @@ def test_scores_that_mean_nothing_are_refused(kb: TemporalKB, rows: int | None, 
 def test_an_unknown_split_is_an_error(kb: TemporalKB) -> None:
     with pytest.raises(InputError, match="has no 'dev' facts"):
         evaluate_scores(kb, lambda *_: None, split="dev")
+
+
+def test_nothing_is_fitted_on_test(kb: TemporalKB, report: Report) -> None:
+    """Thresholds come from valid, baselines from train."""
+    setup = Setup(kb, Recipe(options={"dimension": 4}))
+    scorer, relations = setup.scorer(setup.new_model().train(False)), len(kb.relations)
+    theta = {
+        split: fit_thresholds(scorer, kb.split(split), setup.timeline, "mean-mass", relations=relations).theta
+        for split in ("valid", "test")
+    }
+    used = decoders(kb, setup.timeline, scorer)["mean-mass"]
+    assert isinstance(used, Thresholds)
+    assert np.array_equal(used.theta, theta["valid"])
+    assert not np.array_equal(used.theta, theta["test"])
+    task = LinkPrediction(kb, kb.test, setup.timeline, PAPER, FILTERS)
+    figures = {}
+    for split in ("train", "test"):
+        baseline = MostFrequent(PlacedFacts.of(kb.split(split), setup.timeline), len(kb.entities), relations)
+        figures[split] = evaluate(task, baseline, "test").as_dict()["link"]
+    assert report.as_dict()["baselines"]["most frequent"] == figures["train"] != figures["test"]
