@@ -83,3 +83,21 @@ def test_precision_and_form() -> None:
     form = {run["settings"]["options.form"]: 100 * run["dev"]["mrr"] for run in recorded("wikidata12k-form.jsonl")}
     for value in (*precision.values(), *form.values()):
         assert f"{value:.2f}" in text
+
+
+def test_filters_and_decoders_side_by_side() -> None:
+    text = (ROOT / "docs" / "evaluation.md").read_text()
+    stated = {
+        row[0]: row[1:]
+        for row in (
+            [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+        )
+    }
+    files = [ROOT / "results" / "filters" / f"{name}-timeplex-base.json" for name in ("yago11k", "wikidata12k")]
+    results = [json.loads(file.read_text()) for file in files]
+    for name in FILTERS:
+        of = [result["link"][name]["both"] for result in results]
+        assert stated[name] == [f"{100 * each[key]:.2f}" for each in of for key in ("mrr", "hits@1", "hits@10")]
+    for name in ("mean-mass", "grid", "expected-aeiou"):
+        of = [result["time"][name] for result in results]
+        assert stated[name] == [f"{100 * each[key]:.2f}" for each in of for key in ("aeiou@1", "giou@1", "tac@1")]

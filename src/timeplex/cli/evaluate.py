@@ -118,9 +118,10 @@ def _show(report: "Report", model: str | None, by: str | None) -> None:
             _show_links(here, by, f"By {by}, {report.protocol.filter} filter (%)")
     _show_baselines(report, model)
     if report.times is not None:
-        _show_times(
-            report, None, f"Time prediction, {counted(report.times['fact'].n_unique(), 'fact')} with both ends (%)"
-        )
+        known = counted(report.times["fact"].n_unique(), "fact")
+        _show_times(report, None, f"Time prediction, {known} with both ends known (%)")
+        if report.split == "valid":
+            say("The thresholds of mean-mass and grid were fitted on these very facts.")
         if by and by in report.times.columns:
             _show_times(report, by, f"Time prediction by {by} (%)")
 
