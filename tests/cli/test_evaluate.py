@@ -62,7 +62,7 @@ def test_one_filter_alone(timeplex, runs: dict[str, str]) -> None:  # type: igno
 
 def test_a_kb_alone_shows_the_baselines(timeplex, runs: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
     answer = timeplex("evaluate", runs["kb"])
-    assert "baselines on small" in answer.out
+    assert "baselines on synthetic-400-0, test: 80 facts" in answer.out
     assert "copy nearest" in answer.out
     assert "Time prediction" not in answer.out
     assert json.loads(timeplex("evaluate", runs["kb"], "--json").out)["link"] == {}
@@ -127,7 +127,7 @@ def test_diagnose(timeplex, runs: dict[str, str], tmp_path: Path) -> None:  # ty
     answer = timeplex("diagnose", runs["timeplex"], runs["tnt"], *pictures)
     assert answer.code == 0, answer.err
     assert "Orderings in train" in answer.out
-    assert "Top subjects on test that break one" in answer.out
+    assert "Broken by top subjects on test" in answer.out
     assert (tmp_path / "d.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "a.svg").read_text()
     result = json.loads(timeplex("diagnose", runs["timeplex"], "--json").out)
@@ -159,3 +159,12 @@ def test_what_training_said_of_dev_is_what_evaluate_says(timeplex, runs: dict[st
     answer = timeplex("evaluate", runs["tnt"], "--split", "valid", "--protocol", "published-code", "--json")
     found = json.loads(answer.out)["link"]["per-instant"]["both"]
     assert {name: found[name] for name in said} == pytest.approx(said)
+
+
+def test_a_kb_without_orderings_says_so(timeplex, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    rows = [f"e{number},knows,e{number % 7},{1990 + number % 9},{1995 + number % 9}" for number in range(60)]
+    (tmp_path / "facts.csv").write_text("\n".join(["subject,relation,object,begin,end", *rows]))
+    assert timeplex("train", str(tmp_path / "facts.csv"), "-o", str(tmp_path / "run"), *FAST).code == 0
+    answer = timeplex("diagnose", str(tmp_path / "run"))
+    assert answer.code == 0
+    assert answer.out.startswith("No relation comes before another")

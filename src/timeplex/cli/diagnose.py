@@ -108,11 +108,14 @@ def _violations(model: _Loaded, split: str, mined: "list[Ordering]", device: str
 
 
 def _show(kb: "TemporalKB", split: str, mined: "list[Ordering]", broken: "dict[str, Violations]") -> None:
+    if not mined:
+        say("No relation comes before another regularly enough in train, so that none can be broken.")
+        return
     rows = [[each.text(kb.relations), 100 * each.confidence, each.cases, each.entities] for each in mined]
     print_table("Orderings in train", ["ordering", "holds in %", "pairs of facts", "subjects"], rows)
     print_table(
-        f"Top subjects on {split} that break one",
-        ["model", "% of queries", "queries"],
+        f"Broken by top subjects on {split}",
+        ["model", "% of queries", "queries asked"],
         [[name, 100 * found.share, found.queries] for name, found in broken.items()],
         decimals=2,
     )
