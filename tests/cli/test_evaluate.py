@@ -112,6 +112,7 @@ def test_a_model_without_times_is_compared_by_ranks(timeplex, runs: dict[str, st
 
 def test_compare_refuses_other_queries(timeplex, runs: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
     assert "only one run" in timeplex("compare", runs["timeplex"]).complaint()
+    assert "small.kb is not a run folder" in timeplex("compare", runs["timeplex"], runs["kb"]).complaint()
     assert "same queries" in timeplex("compare", runs["timeplex"], runs["elsewhere"]).complaint()
     assert (
         "No spans were predicted by 'best'"
@@ -168,3 +169,12 @@ def test_a_kb_without_orderings_says_so(timeplex, tmp_path: Path) -> None:  # ty
     answer = timeplex("diagnose", str(tmp_path / "run"))
     assert answer.code == 0
     assert answer.out.startswith("No relation comes before another")
+
+
+def test_times_have_no_frequency(timeplex, runs: dict[str, str]) -> None:  # type: ignore[no-untyped-def]
+    """Frequency is that of the asked entity, which a time query has not."""
+    answer = timeplex("evaluate", runs["timeplex"], "--by", "frequency", "--json")
+    assert answer.code == 0, answer.err
+    by = json.loads(answer.out)["by"]
+    assert by["time"] == {}
+    assert "rare" in by["link"]["none"]

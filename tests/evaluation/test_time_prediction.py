@@ -1,9 +1,7 @@
 """Predicted spans: by hand, against literal oracles, and the laws of both decoders."""
 
 import json
-import os
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.benchmark_data import need_data
 from torch import Tensor
 
 from timeplex.errors import InputError
@@ -21,12 +20,11 @@ from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durat
 from timeplex.kb import spans
 from timeplex.kb.benchmarks import load
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import SPLITS, Facts
+from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
 from timeplex.kb.spans import Floats
 from timeplex.kb.timeline import Timeline
 
-DATA = Path(os.environ.get("TIMEPLEX_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 in_many_cases = pytest.mark.parametrize("examples", [50, pytest.param(2_000, marks=pytest.mark.slow)])
 
 
@@ -344,7 +342,5 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("name", "dev", "test"), [("yago11k", 1_241, 1_258), ("wikidata12k", 3_664, 3_682)])
 def test_as_many_facts_are_judged_as_in_the_publication(name: str, dev: int, test: int) -> None:
-    if not all((DATA / name / f"{split}.txt").is_file() for split in SPLITS):
-        pytest.skip(f"{name} is not in {DATA}: set TIMEPLEX_DATA to a folder that has the benchmarks")
-    kb = load(name, DATA)
+    kb = load(name, need_data(name))
     assert [len(time_prediction.both_ends_known(facts)) for facts in (kb.valid, kb.test)] == [dev, test]

@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +12,13 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.benchmark_data import DATA, need_data
 
 from timeplex.kb import spans
 from timeplex.kb.benchmarks import BENCHMARKS, digest, load, locate
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.problems import Kind
-
-DATA = Path(os.environ.get("TIMEPLEX_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
-
-
-def need_data(name: str) -> Path:
-    if not all((DATA / name / f"{split}.txt").is_file() for split in SPLITS):
-        pytest.skip(f"{name} is not in {DATA}: set TIMEPLEX_DATA to a folder that has the benchmarks")
-    return DATA
 
 
 @functools.cache

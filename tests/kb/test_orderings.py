@@ -1,24 +1,22 @@
 """Orderings of relations: by hand, against a literal double loop, and the lists of the paper's appendix C."""
 
 import functools
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.benchmark_data import need_data
 
 from timeplex.kb import spans
 from timeplex.kb.benchmarks import load
-from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.orderings import Ordering, count, mine
 
-DATA = Path(os.environ.get("TIMEPLEX_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 BORN, WED, DIED = range(3)
 OPEN = spans.OPEN_BEGIN
 
@@ -143,9 +141,7 @@ def test_mined_are_those_that_count_says(rows, confidence, cases, entities) -> N
 
 @functools.cache
 def benchmark(name: str) -> TemporalKB:
-    if not all((DATA / name / f"{split}.txt").is_file() for split in SPLITS):
-        pytest.skip(f"{name} is not in {DATA}: set TIMEPLEX_DATA to a folder that has the benchmarks")
-    return load(name, DATA)
+    return load(name, need_data(name))
 
 
 YAGO = {

@@ -1,21 +1,18 @@
 """Classes of relations by duration: by hand in every granularity, and those of the paper."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
+from tests.benchmark_data import need_data
 
 from timeplex.kb import spans
 from timeplex.kb.benchmarks import load
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
 from timeplex.kb.relation_classes import RELATION_CLASSES, relation_classes
 
-DATA = Path(os.environ.get("TIMEPLEX_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 NO_BEGIN, NO_END = spans.OPEN_BEGIN, spans.OPEN_END
 
 
@@ -70,9 +67,7 @@ def test_only_training_facts_count() -> None:
 
 
 def test_the_classes_of_the_paper() -> None:
-    if not all((DATA / "yago11k" / f"{split}.txt").is_file() for split in SPLITS):
-        pytest.skip(f"yago11k is not in {DATA}: set TIMEPLEX_DATA to a folder that has the benchmarks")
-    kb = load("yago11k", DATA)
+    kb = load("yago11k", need_data("yago11k"))
     classes = dict(zip(kb.relations, relation_classes(kb).tolist(), strict=True))
     paper = {
         **dict.fromkeys(("wasBornIn", "diedIn", "hasWonPrize"), "instant"),

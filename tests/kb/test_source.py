@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.benchmark_data import need_data
 from tests.kb.random_kbs import kb_of, named
 
 from timeplex.errors import DownloadError, InputError, TimeplexError, UnknownNameError
@@ -16,7 +17,6 @@ from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.source import read
 from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
 
-DATA = Path(os.environ.get("TIMEPLEX_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 TABLE = {
     "person": ["Ada", "Ada", "Zoë"],
     "what": ["bornIn", "worksFor", "worksFor"],
@@ -161,11 +161,10 @@ def test_the_sample() -> None:
 
 
 def test_a_benchmark_in_a_folder_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    if not (DATA / "yago11k" / "train.txt").is_file():
-        pytest.skip(f"yago11k is not in {DATA}: set TIMEPLEX_DATA to a folder that has the benchmarks")
-    for data_dir in (DATA, str(DATA)):
+    folder = need_data("yago11k")
+    for data_dir in (folder, str(folder)):
         assert len(read("yago11k", data_dir=data_dir)) == 20_509
-    monkeypatch.setenv("TIMEPLEX_DATA", str(DATA))
+    monkeypatch.setenv("TIMEPLEX_DATA", str(folder))
     assert read("yago11k").name == "yago11k"
 
 

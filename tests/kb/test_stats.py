@@ -1,7 +1,6 @@
 """Statistics against plain counting, and the published figures of a benchmark."""
 
 import json
-import os
 import re
 import statistics
 from collections import Counter
@@ -13,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.benchmark_data import need_data
 from tests.kb.random_kbs import Row, kb_of, kbs, rows
 
 from timeplex.kb import dates
@@ -26,7 +26,6 @@ from timeplex.kb.split import leakage
 from timeplex.kb.stats import Stats, describe
 
 IN_A_YEAR = {Granularity.YEAR: 1, Granularity.MONTH: 12, Granularity.DAY: 365}
-DATA = Path(os.environ.get("TIMEPLEX_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data")
 
 
 def is_known(fact: Row) -> bool:
@@ -204,9 +203,7 @@ def test_a_kind_of_problem_is_counted_whatever_was_done() -> None:
 
 
 def test_yago11k_has_the_figures_of_its_readme() -> None:
-    if not (DATA / "yago11k" / "train.txt").is_file():
-        pytest.skip(f"yago11k is not in {DATA}: set TIMEPLEX_DATA to a folder that has the benchmarks")
-    stats = describe(load("yago11k", DATA))
+    stats = describe(load("yago11k", need_data("yago11k")))
     assert (stats.facts, stats.entities, stats.relations) == (20_509, 10_623, 10)
     assert stats.splits == {"train": 16_408, "valid": 2_050, "test": 2_051}
     assert (stats.open_begins, stats.open_ends, stats.reversed_spans) == (0, 8_997, 70)

@@ -38,7 +38,9 @@ def compare(
     reports = {}
     for run in runs:
         with progress(f"evaluating {run}"):
-            reports[str(run)] = assess(str(run), split, protocol, "all", device)[1]
+            model, reports[str(run)] = assess(str(run), split, protocol, None, device)
+        if model is None:
+            raise InputError(f"{run} is not a run folder.", "Make one with timeplex train.")
     found = comparisons(reports, decoder, by_relation)
     if as_json:
         print_json(_as_json(reports, found, split, protocol, decoder))

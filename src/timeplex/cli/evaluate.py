@@ -57,9 +57,9 @@ def evaluate(
 
 
 def assess(
-    source: str, split: str, protocol: str, filter_: str = "all", device: str = "auto", data_dir: Path | None = None
+    source: str, split: str, protocol: str, filter_: str | None, device: str, data_dir: Path | None = None
 ) -> "tuple[str | None, Report]":
-    """The name of the model (None for a KB) and how it does."""
+    """The name of the model (None for a KB) and how it does, under all filters, one, or the protocol's own (None)."""
     from timeplex.evaluation import protocol as protocols
     from timeplex.evaluation.filters import FILTERS
     from timeplex.evaluation.link_prediction import LinkPrediction
@@ -88,21 +88,26 @@ def assess(
 
 
 def _write(report: "Report", path: Path) -> None:
-    from timeplex.errors import InputError
+    from io import BytesIO
 
+    from timeplex.errors import InputError
+    from timeplex.training.checkpoint import write_whole
+
+    table = BytesIO()
+    report.per_query().write_parquet(table)
     try:
-        report.per_query().write_parquet(path)
+        write_whole(path, table.getvalue())
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror or error}.", "Choose another file.") from error
 
 
-def _by_as_json(report: "Report", by: str | None) -> dict[str, Any]:
+def _by_as_json(report: "Report", by: str) -> dict[str, Any]:
     from timeplex.evaluation.metrics import nested
 
-    times = report.time_figures(by)
+    times = report.time_figures(by) if report.times is not None and by in report.times.columns else None
     return {
-        "link": nested(report.links(by), ["filter", by or "", "direction"]),
-        "time": nested(times, ["decoder", by or ""]) if len(times) else {},
+        "link": nested(report.links(by), ["filter", by, "direction"]),
+        "time": {} if times is None else nested(times, ["decoder", by]),
     }
 
 

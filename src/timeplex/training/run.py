@@ -7,6 +7,8 @@ metrics.json        what it reached on dev, how long it took, on which machine
 trace.jsonl         one line an epoch
 MANIFEST.json       SHA-256 of the files above
 checkpoint/         only while training goes on
+
+Trackers that were asked for add `tensorboard/` and `mlflow-run.txt`, which nothing else reads.
 """
 
 import json
