@@ -178,3 +178,14 @@ def test_times_have_no_frequency(timeplex, runs: dict[str, str]) -> None:  # typ
     by = json.loads(answer.out)["by"]
     assert by["time"] == {}
     assert "rare" in by["link"]["none"]
+
+
+def test_a_fact_that_is_not_known_has_no_gold(timeplex, runs: dict[str, str], tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    kb = package.read(runs["kb"])
+    s, r, o, *_ = next(iter(kb.test))
+    facts = {"known": (kb.entities[s], kb.entities[o]), "unknown": (kb.entities[o], kb.entities[o])}
+    for name, (subject, object_) in facts.items():
+        picture = ["--across-time", str(tmp_path / f"{name}.svg"), "--fact", subject, kb.relations[r], object_]
+        assert timeplex("diagnose", runs["timeplex"], *picture).code == 0
+    assert "gold" in (tmp_path / "known.svg").read_text()
+    assert "gold" not in (tmp_path / "unknown.svg").read_text()

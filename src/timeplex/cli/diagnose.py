@@ -165,12 +165,11 @@ def _draw_distances(models: list[_Loaded], path: Path, years: "Years | None") ->
 def _draw_across_time(models: list[_Loaded], fact: tuple[str, str, str], path: Path, years: "Years | None") -> None:
     from timeplex.evaluation.diagnostics import across_time
     from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture
-    from timeplex.kb import spans
 
     kb = models[0].kb
     s, r, o = kb.entities.id(fact[0]), kb.relations.id(fact[1]), kb.entities.id(fact[2])
     window = years or (1850, 2010)
     curves = across_time({each.name: (each.scorer, each.timeline) for each in models}, (s, r, o), window)
     known = (kb.facts.s == s) & (kb.facts.r == r) & (kb.facts.o == o)
-    gold = next(((begin, end) for *_, begin, end in kb.facts[known]), (spans.OPEN_BEGIN, spans.OPEN_END))
+    gold = next(((begin, end) for *_, begin, end in kb.facts[known]), None)
     across_time_picture([FactAcrossTime(" ".join(fact), gold, curves)], path, window)

@@ -54,10 +54,10 @@ METADATA: dict[str, dict[str, Any]] = {".png": {"Software": None}, ".svg": {"Dat
 
 @dataclass(frozen=True)
 class FactAcrossTime:
-    """A fact with the curves of several models; either end of its gold span may be open."""
+    """A fact with the curves of several models; an end of the gold span may be open, an unknown fact has none."""
 
     title: str
-    gold: tuple[int, int]
+    gold: tuple[int, int] | None
     curves: Mapping[str, Curve]
 
 
@@ -91,7 +91,8 @@ def across_time_picture(facts: Sequence[FactAcrossTime], path: Path, years: Year
                 axes.set(xlim=(years[0], years[1]), ylim=(0, 1.2 * highest or 1))
                 axes.tick_params(labelbottom=axes is column[-1])
                 if name in fact.curves:
-                    _draw_gold(axes, fact.gold, fact.curves[name].granularity, named=axes is column[0])
+                    if fact.gold is not None:
+                        _draw_gold(axes, fact.gold, fact.curves[name].granularity, named=axes is column[0])
                     _draw_curve(axes, fact.curves[name], colours[name])
             column[0].set_title(fact.title, pad=18)
             column[-1].set_xlabel("year")
