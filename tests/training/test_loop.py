@@ -104,7 +104,8 @@ def test_the_best_epoch_is_kept_and_patience_stops(kb: TemporalKB, tmp_path: Pat
     assert metrics["epochs"] == metrics["best_epoch"] + 2
     assert metrics["dev"]["mrr"] == max(looks)
     # What is saved is what was measured.
-    loaded, _, model = RunFolder(tmp_path / "run").load()
+    run = RunFolder(tmp_path / "run").load()
+    loaded, model = run.kb, run.model
     from timeplex.training.setup import Setup
     from timeplex.training.validation import dev_metrics
 

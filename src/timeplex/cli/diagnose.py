@@ -1,6 +1,5 @@
 """`timeplex diagnose RUN…`: what models have learned of time, beyond ranks."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +10,9 @@ from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, sa
 
 if TYPE_CHECKING:
     from timeplex.evaluation.diagnostics import Violations, Years
-    from timeplex.evaluation.queries import Answers
     from timeplex.kb.facts import TemporalKB
     from timeplex.kb.orderings import Ordering
-    from timeplex.kb.timeline import Timeline
-    from timeplex.models.base import Model
+    from timeplex.training.run import TrainedRun
 
 EXAMPLES = 5
 
@@ -47,7 +44,7 @@ def diagnose(
         raise InputError("The runs were not trained on the same KB.", "Diagnose them one by one.")
     mined = orderings.mine(kb.train)
     with progress("asking for subjects"):
-        broken = {model.name: _violations(model, split, mined, device) for model in models}
+        broken = {model.path.name: _violations(model, split, mined, device) for model in models}
     if as_json:
         print_json(_as_json(kb, split, mined, broken))
     else:
@@ -60,25 +57,11 @@ def diagnose(
         typer.echo(f"Probabilities over time are drawn in {across_time}.", err=as_json)
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """A run that can be asked."""
-
-    name: str
-    kb: "TemporalKB"
-    timeline: "Timeline"
-    model: "Model"
-    scorer: "Answers"
-
-
-def _load(run: Path, device: str) -> _Loaded:
+def _load(run: Path, device: str) -> "TrainedRun":
     from timeplex.training.loop import choose_device
     from timeplex.training.run import RunFolder
-    from timeplex.training.setup import Setup
 
-    kb, recipe, model = RunFolder(run).load(choose_device(device))
-    setup = Setup(kb, recipe)
-    return _Loaded(run.name, kb, setup.timeline, model, setup.scorer(model))
+    return RunFolder(run).load(choose_device(device))
 
 
 def _years(text: str | None) -> "Years | None":
@@ -96,7 +79,7 @@ def _years(text: str | None) -> "Years | None":
     return window
 
 
-def _violations(model: _Loaded, split: str, mined: "list[Ordering]", device: str) -> "Violations":
+def _violations(model: "TrainedRun", split: str, mined: "list[Ordering]", device: str) -> "Violations":
     from timeplex.evaluation.diagnostics import top_subjects, violations
     from timeplex.evaluation.queries import PlacedFacts
     from timeplex.training.loop import choose_device
@@ -155,21 +138,23 @@ def _as_json(kb: "TemporalKB", split: str, mined: "list[Ordering]", broken: "dic
     }
 
 
-def _draw_distances(models: list[_Loaded], path: Path, years: "Years | None") -> None:
+def _draw_distances(models: "list[TrainedRun]", path: Path, years: "Years | None") -> None:
     from timeplex.evaluation.diagnostics import time_distances
     from timeplex.evaluation.pictures import distance_picture
 
-    distance_picture({each.name: time_distances(each.model, each.timeline, years) for each in models}, path)
+    distance_picture({each.path.name: time_distances(each.model, each.timeline, years) for each in models}, path)
 
 
-def _draw_across_time(models: list[_Loaded], fact: tuple[str, str, str], path: Path, years: "Years | None") -> None:
+def _draw_across_time(
+    models: "list[TrainedRun]", fact: tuple[str, str, str], path: Path, years: "Years | None"
+) -> None:
     from timeplex.evaluation.diagnostics import across_time
     from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture
 
     kb = models[0].kb
     s, r, o = kb.entities.id(fact[0]), kb.relations.id(fact[1]), kb.entities.id(fact[2])
     window = years or (1850, 2010)
-    curves = across_time({each.name: (each.scorer, each.timeline) for each in models}, (s, r, o), window)
+    curves = across_time({each.path.name: (each.scorer, each.timeline) for each in models}, (s, r, o), window)
     known = (kb.facts.s == s) & (kb.facts.r == r) & (kb.facts.o == o)
     gold = next(((begin, end) for *_, begin, end in kb.facts[known]), None)
     across_time_picture([FactAcrossTime(" ".join(fact), gold, curves)], path, window)

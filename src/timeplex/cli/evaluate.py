@@ -68,23 +68,17 @@ def assess(
     from timeplex.kb.source import read
     from timeplex.training.loop import choose_device
     from timeplex.training.run import RunFolder
-    from timeplex.training.setup import Setup
 
     chosen = protocols.protocol(protocol, None if filter_ == "all" else filter_)
     filters = FILTERS if filter_ == "all" else (chosen.filter,)
     folder = RunFolder(Path(source))
-    is_run = folder.is_begun  # a KB folder has a manifest, too
-    if is_run:
-        kb, recipe, model = folder.load(choose_device(device))
-        setup = Setup(kb, recipe)
-        timeline = setup.timeline
-    else:
+    if not folder.is_begun:  # a KB folder has a manifest, too
         kb = read(source, data_dir=data_dir)
-        timeline = kb.timeline("calendar")
-    task = LinkPrediction(kb, kb.split(split), timeline, chosen, filters)
-    if not is_run:
+        task = LinkPrediction(kb, kb.split(split), kb.timeline("calendar"), chosen, filters)
         return None, evaluate_baselines(task, split)
-    return recipe.model, evaluate_task(task, setup.scorer(model), split, choose_device(device))
+    run = folder.load(choose_device(device))
+    task = LinkPrediction(run.kb, run.kb.split(split), run.timeline, chosen, filters)
+    return run.recipe.model, evaluate_task(task, run.scorer, split, choose_device(device))
 
 
 def _write(report: "Report", path: Path) -> None:

@@ -23,8 +23,10 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from timeplex.errors import DamagedError, InputError
+from timeplex.evaluation.queries import Answers
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
 from timeplex.training import recipe as recipes
 from timeplex.training.checkpoint import write_whole
@@ -89,20 +91,54 @@ class RunFolder:
         if self.checkpoint.exists():
             self.checkpoint.rmdir()
 
-    def load(self, device: torch.device | None = None) -> tuple[TemporalKB, Recipe, Model]:
-        """The KB, the recipe and the trained model, after checking every checksum."""
+    def load(self, device: torch.device | None = None) -> "TrainedRun":
+        """The trained model with all that it needs, after checking every checksum."""
         if not self.is_finished:
             begun = "its training is not finished" if self.is_begun else "it is not a run folder"
             hint = f"timeplex train --resume -o {self.path}" if self.is_begun else "timeplex train KB -o RUN"
             raise InputError(f"{self.path} has no trained model: {begun}.", f"Use: {hint}")
         store.verify(self.path, FILES)
-        kb, recipe = self.kb(), self.recipe()
-        model = Setup(kb, recipe).new_model()
+        setup = Setup(self.kb(), self.recipe())
+        model = setup.new_model()
         try:
             model.load_state_dict(load_file(self.path / "model.safetensors"))
         except RuntimeError as error:
             raise DamagedError(f"{self.path} holds a model of another shape.", "Train it again.") from error
-        return kb, recipe, model.to(device or torch.device("cpu")).train(False)
+        return TrainedRun(self.path, setup, model.to(device or torch.device("cpu")).train(False))
+
+    def metrics(self) -> dict[str, Any]:
+        """What training said of itself: dev figures, best epoch, seconds, machine."""
+        metrics: dict[str, Any] = json.loads((self.path / "metrics.json").read_text())
+        return metrics
+
+
+@dataclass(frozen=True)
+class TrainedRun:
+    """A finished run, ready to be asked."""
+
+    path: Path
+    setup: Setup
+    model: Model
+
+    @property
+    def kb(self) -> TemporalKB:
+        """The KB that it was trained on, all splits."""
+        return self.setup.kb
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it was trained."""
+        return self.setup.recipe
+
+    @property
+    def timeline(self) -> Timeline:
+        """The instants that it has scores for."""
+        return self.setup.timeline
+
+    @property
+    def scorer(self) -> Answers:
+        """What the evaluation asks."""
+        return self.setup.scorer(self.model)
 
 
 def machine() -> dict[str, Any]:
