@@ -24,13 +24,14 @@ def as_before() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def test_lists_all_models(timeplex: Timeplex) -> None:
+def test_lists_all_models_and_gadgets(timeplex: Timeplex) -> None:
+    from timeplex.gadgets import GADGETS
     from timeplex.models import MODELS
 
     answer = timeplex("models")
     assert (answer.code, answer.err) == (0, "")
     first_words = {line.split()[0] for line in answer.out.splitlines() if line.strip()}
-    assert set(MODELS) <= first_words
+    assert {*MODELS, *GADGETS} <= first_words
     assert "Parameters for the size of yago11k: 10,623 entities, 10 relations and their inverses, 380 " in answer.out
 
 

@@ -10,15 +10,35 @@ from timeplex.training.recipe import Recipe
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = sorted((ROOT / "recipes").rglob("*.toml"))
-METHODS = ("complex", "ta", "hyte", "de-simple", "tnt-complex", "timeplex-base")
+METHODS = ("complex", "ta", "hyte", "de-simple", "tnt-complex", "timeplex-base", "timeplex")
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_shipped_recipes_parse(path: Path) -> None:
     recipe = recipes.read(path)
-    assert recipe.model == path.stem
+    assert recipe.model == ("timeplex-base" if path.stem == "timeplex" else path.stem)
+    assert bool(recipe.gadgets) == (path.stem == "timeplex")
     assert recipes.parse(recipe.model_dump(), "again") == recipe
     assert recipe.options["dimension"] in (200, 400)
+
+
+@pytest.mark.parametrize("dataset", sorted({path.parent.name for path in SHIPPED}))
+def test_timeplex_is_its_base_and_gadgets(dataset: str) -> None:
+    whole, base = (recipes.read(ROOT / "recipes" / dataset / f"{name}.toml") for name in ("timeplex", "timeplex-base"))
+    assert whole.without_gadgets() == base
+
+
+def test_a_recipe_can_extend_another(tmp_path: Path) -> None:
+    (tmp_path / "first.toml").write_text("epochs = 7\nl2 = 0.5\n[options]\nalpha = 2.0\n")
+    (tmp_path / "second.toml").write_text('extends = "first.toml"\nl2 = 0.25\n[gadgets.pair]\nweight = 3.0\n')
+    recipe = recipes.read(tmp_path / "second.toml")
+    assert (recipe.epochs, recipe.l2, recipe.options["alpha"]) == (7, 0.25, 2.0)
+    assert recipe.gadgets["pair"]["weight"] == 3.0
+    (tmp_path / "round.toml").write_text('extends = "second.toml"\n')
+    for wrong, what in (("second", "extends itself"), ("round", "extends itself"), ("third", "cannot be read")):
+        (tmp_path / "second.toml").write_text(f'extends = "{wrong}.toml"\n')
+        with pytest.raises(InputError, match=what):
+            recipes.read(tmp_path / "second.toml")
 
 
 def test_every_cell_of_the_papers_table_has_a_recipe() -> None:
@@ -38,6 +58,10 @@ def test_every_cell_of_the_papers_table_has_a_recipe() -> None:
         ({"model": "complex", "options": {"alpha": 1}}, "alpha"),
         ({"loss": "margin", "time_weight": 0}, "negatives"),
         ({"loss": "margin", "negatives": 5}, "time_weight"),
+        ({"gadgets": {"pairs": {}}}, "pairs"),
+        ({"gadgets": {"pair": {"minimum": 1}}}, "minimum"),
+        ({"gadgets": {"recurrence": {"weight": -1}}}, "weight"),
+        ({"phase2": {"epochs": 0}}, "epochs"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, object], key: str) -> None:

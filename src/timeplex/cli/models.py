@@ -8,6 +8,7 @@ import typer
 from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, counted, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
+    from timeplex.gadgets import Gadget
     from timeplex.models import Model, Space
 
 YAGO11K = {"entities": 10_623, "relations": 10, "instants": 380, "facts": 16_408}
@@ -19,21 +20,25 @@ def models(
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """List the models: the formula, the options with their defaults, and how many numbers each would learn.
+    """List the models and gadgets: the formula, the options with their defaults, how many numbers a model would learn.
 
     Example: timeplex models sample
     """
+    from timeplex.gadgets import GADGETS
     from timeplex.models import MODELS
 
     with progress("counting"):
         space = _yago11k() if kb is None else _space_of(kb, data_dir)
-        rows = [_row(model, space) for model in MODELS.values()]
+        rows = [{**_row(model), "parameters": _parameters(model, space)} for model in MODELS.values()]
+    gadgets = [_row(gadget) for gadget in GADGETS.values()]
     size = {"entities": space.entities, "relations": space.relations // 2, "instants": space.instants}
     if as_json:
-        print_json({"kb": kb or "yago11k", **size, "inverse": True, "models": rows})
+        print_json({"kb": kb or "yago11k", **size, "inverse": True, "models": rows, "gadgets": gadgets})
         return
     table = [[row["name"], row["parameters"], row["summary"], _written(row["options"])] for row in rows]
     print_table("Models", ["name", "parameters", "what it is", "options"], table)
+    table = [[row["name"], row["summary"], _written(row["options"])] for row in gadgets]
+    print_table("Gadgets, which a recipe adds to a model", ["name", "what it is", "options"], table)
     entities = counted(size["entities"], "entity", "entities")
     relations, instants = counted(size["relations"], "relation"), counted(size["instants"], "instant")
     say(f"Parameters for {kb or 'the size of yago11k'}: {entities}, {relations} and their inverses, {instants}.")
@@ -78,14 +83,8 @@ def check_model(
         raise typer.Exit(1)
 
 
-def _row(model: "type[Model]", space: "Space") -> dict[str, Any]:
-    options = model.options_type()
-    return {
-        "name": model.name,
-        "summary": _first_line(model),
-        "options": options.model_dump(),
-        "parameters": _parameters(model, space),
-    }
+def _row(kind: "type[Model] | type[Gadget]") -> dict[str, Any]:
+    return {"name": kind.name, "summary": _first_line(kind), "options": kind.options_type().model_dump()}
 
 
 def _parameters(model: "type[Model]", space: "Space") -> int:

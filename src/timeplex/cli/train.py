@@ -21,6 +21,9 @@ def train(
     output: Path = typer.Option(..., "-o", "--output", metavar="RUN", help="The run folder."),
     model: str | None = typer.Option(None, help="A model (see: timeplex models), or path/to/file.py:name."),
     recipe: Path | None = typer.Option(None, help="A TOML file with all settings."),
+    base: Path | None = typer.Option(
+        None, metavar="RUN", help="Take the model of this run, and train the recipe's gadgets alone."
+    ),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run was cut off."),
     settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe."),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
@@ -41,7 +44,7 @@ def train(
 
     tracking = track(trackers, output, _warn)
     if resume:
-        if kb or model or recipe or settings:
+        if kb or model or recipe or settings or base:
             raise InputError("A resumed run has its KB and its recipe.", "Give --resume and -o RUN alone.")
         folder = RunFolder(output)
         if folder.is_finished:
@@ -53,11 +56,11 @@ def train(
         if kb is None:
             raise InputError("There is nothing to learn from.", "Give a KB, such as: timeplex train sample -o RUN")
         data, chosen = prepare(kb, data_dir, model, recipe, settings)
-    trainer = Trainer(data, chosen, output, device)
+    trainer = Trainer(data, chosen, output, device, base)
     if not as_json:
         _announce(trainer)
     try:
-        with _display(as_json) as listener:
+        with display(as_json) as listener:
             metrics = trainer.fit(listener, resume=resume, tracking=tracking)
     except Stopped:
         again = " ".join(["timeplex train --resume -o", str(output), *(f"--track {name}" for name in trackers)])
@@ -122,7 +125,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def _display(quiet: bool) -> "Iterator[Listener | None]":
+def display(quiet: bool) -> "Iterator[Listener | None]":
     """A live line on a terminal, a line an epoch elsewhere."""
     if quiet:
         yield None
@@ -157,7 +160,7 @@ def _print_epochs(now: "Progress") -> None:
 
 def _line(now: "Progress") -> str:
     dev = "" if now.dev is None else f"  dev MRR {100 * now.dev:.2f} (best {100 * (now.best or 0):.2f})"
-    return f"epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
+    return f"{now.gadgets and now.gadgets + ': '}epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
 
 
 def _warn(sentence: str) -> None:

@@ -73,7 +73,7 @@ class Model(nn.Module, ABC):
         super().__init__()
         self.space = space
         self.options = options
-        self._remembered: dict[tuple[int, int], tuple[Tensor, Tensor, Tensor]] | None = None
+        self._remembered: dict[tuple[int, ...], tuple[Tensor, tuple[Tensor, ...]]] | None = None
 
     # What a model file writes -----------------------------------------------------------------------------
 
@@ -135,17 +135,21 @@ class Model(nn.Module, ABC):
         return sum_by_query(self.subjects_at(r[query], o[query], t), query, len(o))
 
     def rows(self, table: Tensor, index: Tensor) -> Tensor:
-        """table[index]: (…) → (…, width).
+        """table[index]: (…) → (…, width)."""
+        return self.remembered(lambda: embedding(index, table), table, index)
 
-        A step looks the same rows up for several terms; within `remembering` they are fetched once, so that their
-        gradients are put into the table once.
+    def remembered(self, compute: Callable[[], Tensor], *sources: Tensor) -> Tensor:
+        """What `compute` makes of its sources.
+
+        A step needs the same vectors for several terms of its loss; within `remembering` they are made once, so that
+        their gradients go back once. The sources alone must say what is computed.
         """
         if self._remembered is None:
-            return embedding(index, table)
-        key = (id(table), id(index))
+            return compute()
+        key = tuple(id(source) for source in sources)
         if key not in self._remembered:
-            # Table and index are kept as well, so that no other tensor gets their identity meanwhile.
-            self._remembered[key] = (embedding(index, table), table, index)
+            # The sources are kept as well, so that no other tensor gets their identity meanwhile.
+            self._remembered[key] = (compute(), sources)
         return self._remembered[key][0]
 
     @contextmanager

@@ -43,6 +43,9 @@ class TA(VectorModel):
 
     def relation_vectors(self, r: Tensor, t: Tensor) -> Tensor:
         """The last state of the LSTM; each pair of relation and instant is read once."""
+        return self.remembered(lambda: self._read(r, t), self.relation, r, t)
+
+    def _read(self, r: Tensor, t: Tensor) -> Tensor:
         r, t = broadcast(r, t)
         pairs, where = torch.unique(r * self.space.instants + t, return_inverse=True)
         first = self.relation[pairs // self.space.instants]

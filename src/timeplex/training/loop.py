@@ -19,13 +19,15 @@ import torch
 from torch import Tensor
 
 from timeplex.errors import InputError
+from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import checkpoint
 from timeplex.training.batches import Batch, Batches, random
 from timeplex.training.objective import Objective, draw, fastest_precision, negatives
 from timeplex.training.optimizer import RowAdagrad, dense_optimizer
+from timeplex.training.phase2 import GadgetTrainer
 from timeplex.training.recipe import Recipe
-from timeplex.training.run import RunFolder, machine
+from timeplex.training.run import RunFolder, TrainedRun, machine
 from timeplex.training.setup import Setup
 from timeplex.training.tracking import Tracking
 from timeplex.training.validation import dev_metrics
@@ -68,9 +70,20 @@ class Progress:
     best: float | None
     seconds: float
     ended: bool
+    gadgets: str = ""  # those that learn in phase 2
 
 
 Listener = Callable[[Progress], None]
+
+
+def _base(folder: Path, kb: TemporalKB, recipe: Recipe) -> TrainedRun:
+    """A finished run whose model can be taken for phase 1 of a recipe."""
+    base = RunFolder(folder).load()
+    if base.kb != kb:
+        raise InputError(f"{folder} was trained on another KB.", "Give a run of the same KB, or none.")
+    if base.recipe.without_gadgets() != recipe.without_gadgets():
+        raise InputError(f"{folder} was trained by another recipe.", "All but its gadgets must be the same.")
+    return base
 
 
 def choose_device(name: str = "auto") -> torch.device:
@@ -86,7 +99,15 @@ def choose_device(name: str = "auto") -> torch.device:
 class Trainer:
     """Trains one model by one recipe, with a run folder or in memory."""
 
-    def __init__(self, kb: TemporalKB, recipe: Recipe, folder: Path | None = None, device: str = "auto") -> None:
+    def __init__(
+        self,
+        kb: TemporalKB,
+        recipe: Recipe,
+        folder: Path | None = None,
+        device: str = "auto",
+        base: Path | None = None,
+    ) -> None:
+        """`base` is a finished run of the same recipe without gadgets, whose model is taken instead of training one."""
         if len(kb.train) == 0:
             raise InputError(f"{kb.name} has no training facts.", "Import or split it first.")
         self.setup = Setup(kb, recipe)
@@ -98,7 +119,7 @@ class Trainer:
         self.batches = Batches(
             self.setup.train, recipe, None if groups is None else groups.cpu().numpy(), self.model.by_instant
         )
-        self.drawn = negatives(recipe, len(kb.entities))
+        self.drawn = negatives(recipe, len(kb.entities), self.model.by_instant)
         self.by_rows = self.drawn > 0 and recipe.optimizer == "adagrad"
         self.rows = RowAdagrad(self.model, recipe) if self.by_rows else None
         dense = [
@@ -109,6 +130,8 @@ class Trainer:
         self.optimizer = dense_optimizer(dense, recipe)
         self.state = State(learning_rate=recipe.learning_rate)
         self.best: dict[str, Tensor] = {}
+        self.gadgets: dict[str, Gadget] = {}
+        self.base = None if base is None else _base(base, kb, recipe)
         self.stop_asked = False
 
     def fit(
@@ -127,10 +150,12 @@ class Trainer:
                 self.run.begin(self.setup.kb, self.recipe)
             elif (found := checkpoint.read(self.run.checkpoint)) is not None:
                 self._restore(*found)
+        if self.base is not None and not resume:
+            self._adopt(self.base)
         try:
             tracking.begin(self.recipe)
             self._train(listener, checkpoint_seconds, tracking)
-            metrics = self._finish()
+            metrics = self._finish(listener)
         except BaseException:
             tracking.stop()
             raise
@@ -253,26 +278,62 @@ class Trainer:
             seconds=state.seconds,
         )
 
-    def _finish(self) -> dict[str, Any]:
-        """Go back to the best tables and write the run."""
+    def _finish(self, listener: Listener | None) -> dict[str, Any]:
+        """Go back to the best tables, train the gadgets if there are any, and write the run."""
         if self.best:
             self.model.load_state_dict(self.best)
         self.model.train(False)
         best = next((line for line in self.state.trace if line["epoch"] == self.state.best_epoch + 1), {})
+        phase2 = self._phase2(listener) if self.recipe.gadgets else {}
         metrics = {
-            "dev": best.get("dev", {}),
+            "dev": phase2.get("dev", best.get("dev", {})),
             "protocol": "published-code",
             "best_epoch": self.state.best_epoch + 1,
             "epochs": self.state.epoch,
             "seconds": round(self.state.seconds, 1),
             "precision": self.state.precision,
-            "parameters": self.model.parameter_count,
+            "parameters": self.model.parameter_count + phase2.get("parameters", 0),
             "machine": machine(),
         }
+        if phase2:
+            metrics["phase2"] = {"base_dev": best.get("dev", {}), **phase2}
         if self.run is not None:
             self._write_trace()
-            self.run.finish(self.model.state_dict(), metrics)
+            self.run.finish(self.recipe, self.model, self.gadgets, metrics)
         return metrics
+
+    def _phase2(self, listener: Listener | None) -> dict[str, Any]:
+        """Train the gadgets. A run that is cut off here goes on from the end of phase 1."""
+        self._checkpoint()
+        begun = time.monotonic()
+
+        def listen(gadgets: str, epoch: int, batch: int, batches: int, loss: float, dev: float | None) -> None:
+            if self.stop_asked:
+                raise Stopped
+            if listener is not None:
+                epochs, seconds = self.recipe.phase2.epochs, time.monotonic() - begun
+                listener(Progress(epoch, epochs, batch, batches, loss, dev, dev, seconds, dev is not None, gadgets))
+
+        with self._stopping():
+            self.gadgets, trace = GadgetTrainer(self.setup, self.model, self.device).fit(listen)
+        learned = sum(each.numel() for gadget in self.gadgets.values() for each in gadget.parameters())
+        return {
+            "dev": dev_metrics(self.setup, self.model, self.device, self.gadgets) if len(self.setup.kb.valid) else {},
+            "weights": {name: float(gadget.strength) for name, gadget in self.gadgets.items()},
+            "parameters": learned,
+            "seconds": round(time.monotonic() - begun, 1),
+            "trace": trace,
+        }
+
+    def _adopt(self, base: TrainedRun) -> None:
+        """Take a trained model as the result of phase 1."""
+        metrics = RunFolder(base.path).metrics()
+        self.model.load_state_dict(base.model.state_dict())
+        self.best = {name: table.detach().clone() for name, table in self.model.state_dict().items()}
+        self.state.trace = RunFolder(base.path).trace()
+        self.state.epoch, self.state.best_epoch = metrics["epochs"], metrics["best_epoch"] - 1
+        self.state.seconds, self.state.precision = metrics["seconds"], metrics["precision"]
+        self.state.looks_since_best = self.recipe.patience  # so that no epoch is added
 
     # Checkpoints ------------------------------------------------------------------------------------------
 

@@ -7,8 +7,23 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from timeplex.errors import InputError
+from timeplex.gadgets import GADGETS
 from timeplex.models.base import tuned
 from timeplex.models.loading import model_class
+
+
+class Phase2(BaseModel):
+    """How gadgets are trained, after the model, which stays as it is."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    together: bool = Field(False, description="Train all gadgets at once, not each alone with the model.")
+    epochs: int = Field(3, ge=1, description="How often all facts are seen.")
+    batch_size: int = Field(500, ge=1, description="Facts in a batch.")
+    negatives: int | None = Field(
+        None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
+    )
+    time_weight: float = Field(0.0, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
 
 
 class Recipe(BaseModel):
@@ -65,6 +80,11 @@ class Recipe(BaseModel):
     plateau: int = Field(3, ge=1, description="Lower the learning rate after so many looks without a new best.")
     plateau_factor: float = Field(0.1, gt=0, le=1, description="What the learning rate is then multiplied with.")
 
+    gadgets: dict[str, dict[str, Any]] = Field(
+        default_factory=dict, description="Settings of each gadget that is added to the model, by its name."
+    )
+    phase2: Phase2 = Field(default_factory=Phase2, description="How gadgets are trained.")
+
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="Numbers of the large products.")
     seed: int = Field(0, ge=0, description="Decides all random choices.")
 
@@ -75,6 +95,14 @@ class Recipe(BaseModel):
             return model_class(info.data["model"]).options_type(**options).model_dump()
         return options
 
+    @field_validator("gadgets")
+    @classmethod
+    def _known_gadgets(cls, gadgets: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        for name in gadgets:
+            if name not in GADGETS:
+                raise ValueError(f"there is no gadget {name!r}; there are {', '.join(sorted(GADGETS))}")
+        return {name: GADGETS[name].options_type(**options).model_dump() for name, options in gadgets.items()}
+
     @model_validator(mode="after")
     def _consistent(self) -> "Recipe":
         if self.loss == "margin" and not self.negatives:
@@ -82,6 +110,10 @@ class Recipe(BaseModel):
         if self.loss == "margin" and self.time_weight:
             raise ValueError("time_weight must be 0 with loss = margin, which has no term for time")
         return self
+
+    def without_gadgets(self) -> "Recipe":
+        """The recipe of phase 1 alone."""
+        return self.model_copy(update={"gadgets": {}, "phase2": Phase2()})
 
     def with_settings(self, settings: list[str]) -> "Recipe":
         """The recipe with `key=value` settings applied; `options.alpha=2` reaches into the model's options."""
@@ -124,11 +156,21 @@ def parse(values: dict[str, Any], source: str) -> Recipe:
 
 
 def read(path: Path) -> Recipe:
-    """Read a recipe from a TOML file."""
+    """Read a recipe from a TOML file. `extends = "other.toml"` begins with another one of the same folder."""
+    return parse(_values(path), str(path))
+
+
+def _values(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """What a recipe file says, with what it extends; `seen` are those that lead here."""
+    if path in seen:
+        raise InputError(f"{path} extends itself.", "Name another recipe.")
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}.", "Mend it, or start from a file in recipes/.") from error
-    return parse(values, str(path))
+    if "extends" not in values:
+        return values
+    other = path.parent / str(values.pop("extends"))
+    return {**_values(other, (*seen, path)), **values}

@@ -3,6 +3,7 @@
 recipe.json         how it was trained
 kb/                 the KB, a folder of its own (`kb.store`)
 model.safetensors   the tables of the best epoch
+gadgets.safetensors the tables of the gadgets, if the recipe has any
 metrics.json        what it reached on dev, how long it took, on which machine
 trace.jsonl         one line an epoch
 MANIFEST.json       SHA-256 of the files above
@@ -14,16 +15,18 @@ Trackers that were asked for add `tensorboard/` and `mlflow-run.txt`, which noth
 import json
 import os
 import platform
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import load_file, save
-from torch import Tensor
+from torch import nn
 
 from timeplex.errors import DamagedError, InputError
-from timeplex.evaluation.queries import Answers
+from timeplex.evaluation.queries import Answers, WithGadgets
+from timeplex.gadgets import Gadget
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
@@ -34,6 +37,7 @@ from timeplex.training.recipe import Recipe
 from timeplex.training.setup import Setup
 
 FILES = ("recipe.json", "model.safetensors", "metrics.json", "trace.jsonl")
+GADGETS_FILE = "gadgets.safetensors"
 
 
 @dataclass(frozen=True)
@@ -80,11 +84,18 @@ class RunFolder:
         """The KB of the run."""
         return store.load(self.path / "kb")
 
-    def finish(self, tables: dict[str, Tensor], metrics: dict[str, Any]) -> None:
+    @staticmethod
+    def files(recipe: Recipe) -> tuple[str, ...]:
+        """The files that the manifest lists."""
+        return (*FILES, GADGETS_FILE) if recipe.gadgets else FILES
+
+    def finish(self, recipe: Recipe, model: Model, gadgets: Mapping[str, Gadget], metrics: dict[str, Any]) -> None:
         """Write the trained tables and the metrics, then the manifest, which makes the run complete."""
-        write_whole(self.path / "model.safetensors", save({name: table.cpu() for name, table in tables.items()}))
+        write_whole(self.path / "model.safetensors", _packed(model))
+        if recipe.gadgets:
+            write_whole(self.path / GADGETS_FILE, _packed(nn.ModuleDict(gadgets)))
         write_whole(self.path / "metrics.json", json.dumps(metrics, indent=1).encode())
-        sums = {name: store.checksum(self.path / name) for name in FILES}
+        sums = {name: store.checksum(self.path / name) for name in self.files(recipe)}
         write_whole(self.path / store.MANIFEST, json.dumps({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
         for file in self.checkpoint.glob("*"):
             file.unlink()
@@ -97,19 +108,29 @@ class RunFolder:
             begun = "its training is not finished" if self.is_begun else "it is not a run folder"
             hint = f"timeplex train --resume -o {self.path}" if self.is_begun else "timeplex train KB -o RUN"
             raise InputError(f"{self.path} has no trained model: {begun}.", f"Use: {hint}")
-        store.verify(self.path, FILES)
-        setup = Setup(self.kb(), self.recipe())
-        model = setup.new_model()
+        recipe = self.recipe()
+        store.verify(self.path, self.files(recipe))
+        setup = Setup(self.kb(), recipe)
+        model, gadgets = setup.new_model(), setup.new_gadgets()
         try:
             model.load_state_dict(load_file(self.path / "model.safetensors"))
+            if gadgets:
+                nn.ModuleDict(gadgets).load_state_dict(load_file(self.path / GADGETS_FILE))
         except RuntimeError as error:
             raise DamagedError(f"{self.path} holds a model of another shape.", "Train it again.") from error
-        return TrainedRun(self.path, setup, model.to(device or torch.device("cpu")).train(False))
+        device = device or torch.device("cpu")
+        for each in (model, *gadgets.values()):
+            each.to(device).train(False).requires_grad_(False)
+        return TrainedRun(self.path, setup, model, gadgets)
 
     def metrics(self) -> dict[str, Any]:
         """What training said of itself: dev figures, best epoch, seconds, machine."""
         metrics: dict[str, Any] = json.loads((self.path / "metrics.json").read_text())
         return metrics
+
+    def trace(self) -> list[dict[str, Any]]:
+        """What training said of each epoch."""
+        return [json.loads(line) for line in (self.path / "trace.jsonl").read_text().splitlines()]
 
 
 @dataclass(frozen=True)
@@ -119,6 +140,7 @@ class TrainedRun:
     path: Path
     setup: Setup
     model: Model
+    gadgets: Mapping[str, Gadget]
 
     @property
     def kb(self) -> TemporalKB:
@@ -136,9 +158,18 @@ class TrainedRun:
         return self.setup.timeline
 
     @property
-    def scorer(self) -> Answers:
+    def scorer(self) -> Answers | WithGadgets:
         """What the evaluation asks."""
-        return self.setup.scorer(self.model)
+        return self.setup.scorer(self.model, self.gadgets)
+
+    def without(self, *names: str) -> "TrainedRun":
+        """The same run without some of its gadgets."""
+        return replace(self, gadgets={name: each for name, each in self.gadgets.items() if name not in names})
+
+
+def _packed(module: nn.Module) -> bytes:
+    """All tables of a module, as the content of a file."""
+    return save({name: table.detach().cpu().contiguous() for name, table in module.state_dict().items()})
 
 
 def machine() -> dict[str, Any]:

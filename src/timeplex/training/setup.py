@@ -1,5 +1,6 @@
 """From a KB and a recipe to what training works on: the timeline, the model's space, placed facts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,7 +9,8 @@ import torch
 
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PUBLISHED_CODE
-from timeplex.evaluation.queries import Answers, PlacedFacts
+from timeplex.evaluation.queries import Answers, PlacedFacts, WithGadgets
+from timeplex.gadgets import GADGETS, Evidence, Gadget
 from timeplex.kb import dates
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
@@ -52,9 +54,22 @@ class Setup:
         """Link prediction on valid by the protocol of the published code: what epochs are chosen by."""
         return LinkPrediction(self.kb, self.kb.valid, self.timeline, PUBLISHED_CODE, [PUBLISHED_CODE.filter])
 
-    def scorer(self, model: Model) -> Answers:
-        """The model as the evaluation asks it."""
-        return Answers(model, self.recipe.inverse)
+    def scorer(self, model: Model, gadgets: Mapping[str, Gadget] | None = None) -> Answers | WithGadgets:
+        """The model, with gadgets if there are any, as the evaluation asks it."""
+        answers = Answers(model, self.recipe.inverse)
+        return WithGadgets(answers, gadgets) if gadgets else answers
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The training facts as gadgets see them."""
+        return Evidence.of(self.kb.train, len(self.kb.entities), len(self.kb.relations), self.timeline.instants)
+
+    def new_gadgets(self) -> dict[str, Gadget]:
+        """The recipe's gadgets, with the statistics of the training facts, not trained yet."""
+        return {
+            name: GADGETS[name](self.evidence, GADGETS[name].options_type(**options))
+            for name, options in self.recipe.gadgets.items()
+        }
 
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""

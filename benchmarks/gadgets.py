@@ -1,0 +1,90 @@
+"""TimePlex with both gadgets against its base model: evaluation of YAGO11k's test set, and phase 2 against phase 1.
+
+    python benchmarks/gadgets.py [--rounds 5] [--json]
+
+`evaluation_over_base`: both directions, all filters (made once), by the protocol of the published code; untrained
+tables, which does not change the time. `times_over_base`: the probabilities of all instants for the facts with both
+ends. `phase2_over_phase1`: the seconds of phase 2 by the recipe, against those of as many epochs of phase 1 as the
+recorded run of the base model needed; of both a few batches are timed.
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from timeplex.evaluation.filters import FILTERS
+from timeplex.evaluation.link_prediction import LinkPrediction
+from timeplex.evaluation.protocol import PUBLISHED_CODE
+from timeplex.evaluation.queries import DIRECTIONS, PlacedFacts
+from timeplex.evaluation.time_prediction import both_ends_known
+from timeplex.kb import benchmarks
+from timeplex.training import recipe as recipes
+from timeplex.training.loop import Trainer
+from timeplex.training.phase2 import GadgetTrainer
+
+sys.path.insert(0, str(Path(__file__).parent))
+from common import arguments, peak_rss_mb, show, side_by_side
+
+RECIPE = Path(__file__).parents[1] / "recipes" / "yago11k" / "timeplex.toml"
+EPOCHS = 40  # of the recorded run of the base model with seed 0
+BATCHES = 4
+
+
+def main() -> None:
+    parser = arguments(__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    kb, recipe = benchmarks.load("yago11k"), recipes.read(RECIPE)
+    trainer = Trainer(kb, recipe)
+    setup, model, gadgets = trainer.setup, trainer.model.train(False), trainer.setup.new_gadgets()
+    task = LinkPrediction(kb, kb.test, setup.timeline, PUBLISHED_CODE, FILTERS)
+    s, r, o, _ = PlacedFacts.of(both_ends_known(kb.test), setup.timeline).tensors(torch.device("cpu"))
+    scorers = [setup.scorer(model, each) for each in (None, gadgets)]
+
+    def links(scorer):  # type: ignore[no-untyped-def]
+        return lambda: [task.ranks(scorer, direction) for direction in DIRECTIONS]
+
+    def times(scorer):  # type: ignore[no-untyped-def]
+        return torch.no_grad()(lambda: scorer.times(s, r, o))
+
+    base, whole = side_by_side(*map(links, scorers), rounds=options.rounds)
+    base_times, whole_times = side_by_side(*map(times, scorers), rounds=options.rounds)
+
+    second = GadgetTrainer(setup, model, torch.device("cpu"))
+    groups = [gadgets] if recipe.phase2.together else [{name: gadget} for name, gadget in gadgets.items()]
+    batches = -(-len(kb.train) // recipe.phase2.batch_size)
+
+    def phase1() -> None:
+        trainer.seconds_per_epoch()
+
+    def phase2() -> None:
+        for group in groups:
+            for number in range(BATCHES):
+                rows = np.arange(number * recipe.phase2.batch_size, (number + 1) * recipe.phase2.batch_size)
+                second._loss(group, rows, (0, number)).backward()  # type: ignore[no-untyped-call]
+
+    one, two = side_by_side(phase1, phase2, rounds=options.rounds)
+    first_seconds = EPOCHS * (one * len(trainer.batches) + base)  # an epoch ends with a look at dev
+    second_seconds = recipe.phase2.epochs * (two * batches / BATCHES + len(groups) * whole)
+    show(
+        {
+            "threads": options.threads,
+            "base_seconds": base,
+            "with_gadgets_seconds": whole,
+            "evaluation_over_base": whole / base,
+            "times_over_base": whole_times / base_times,
+            "phase1_seconds": first_seconds,
+            "phase2_seconds": second_seconds,
+            "phase2_over_phase1": second_seconds / first_seconds,
+            "peak_rss_mb": peak_rss_mb(),
+        },
+        options.json,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""How likely a fact comes again, so long after it held before (the paper's recurrence score)."""
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
+from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
+from timeplex.gadgets.gaps import density, recurring
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import Index, pair_key
+
+NONE = np.iinfo(np.int64).max
+"""The gap where there is no evidence."""
+
+
+class RecurrenceOptions(GadgetOptions):
+    """Settings of the recurrence gadget."""
+
+    minimum: int = Field(1, ge=1, description="Pairs (s, o) that must recur for a relation to count as recurrent (K).")
+
+
+@register("recurrence")
+class Recurrence(Gadget):
+    """φ(s, r, o, t) = w_r N(δ | μ_r, σ_r) + b_r, where δ = min |t − t′| over the facts (s, r, o, t′) with t′ ≠ t.
+
+    Without such a fact the score is 0; for a relation that does not recur it is b_r. μ and σ begin as mean and
+    standard deviation of the gaps between consecutive times of a triple, and are learned with w and b.
+
+    The published code differs: its Gaussian has height 1, μ and σ stay as they are (form = published-code).
+    """
+
+    options_type = RecurrenceOptions
+
+    def __init__(self, evidence: Evidence, options: RecurrenceOptions) -> None:
+        super().__init__(evidence, options)
+        pairs, mean, deviation = recurring(evidence)
+        recurs = pairs >= options.minimum
+        self.recurs: Tensor
+        self.register_buffer("recurs", torch.from_numpy(recurs))
+        learned = options.form == "paper"
+        self.mean = nn.Parameter(torch.from_numpy(np.where(recurs, mean, 0.0)).float(), requires_grad=learned)
+        self.log_sigma = nn.Parameter(
+            torch.from_numpy(np.log(np.where(recurs, np.maximum(deviation, LEAST_SIGMA), 1.0))).float(),
+            requires_grad=learned,
+        )
+        self.weight = nn.Parameter(torch.ones(evidence.relations))
+        self.bias = nn.Parameter(torch.full((evidence.relations,), -0.1))
+
+    @property
+    def sigma(self) -> Tensor:
+        """σ_r, (relations,)."""
+        return self.log_sigma.exp().clamp(min=LEAST_SIGMA)
+
+    def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
+        """(n,) in and out."""
+        subject, relation, target = to_numpy(s, r, o)
+        query, fact = self.evidence.of_triples(subject, relation, target)
+        gap = self._gaps(query, fact, t, own)
+        nearest = np.full(len(s), NONE)
+        np.minimum.at(nearest, query, gap)
+        found = np.flatnonzero(nearest < NONE)
+        scores = self.bias.new_zeros(len(s))
+        return scores.index_put((to_torch(found, s),), self._value(relation[found], nearest[found]))
+
+    def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
+        """(n, entities)."""
+        return self._everyone(self.evidence.by_subject_relation, self.evidence.o, s, r, t, own)
+
+    def subjects_at(self, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
+        """(n, entities)."""
+        return self._everyone(self.evidence.by_object_relation, self.evidence.s, o, r, t, own)
+
+    def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
+        """(n, instants)."""
+        instants = self.evidence.instants
+        subject, relation, target = to_numpy(s, r, o)
+        query, fact = self.evidence.of_triples(subject, relation, target)
+        if own is not None:
+            kept = fact != to_numpy(own)[0][query]
+            query, fact = query[kept], fact[kept]
+        gap = np.abs(instants[None, :] - self.evidence.t[fact, None])
+        gap[gap == 0] = NONE
+        scores = self.bias.new_zeros(len(s), len(instants))
+        if len(query) == 0:
+            return scores
+        begins = np.flatnonzero(np.diff(query, prepend=-1))  # the pairs come by query
+        nearest = np.minimum.reduceat(gap, begins, axis=0)
+        row, position = np.nonzero(nearest < NONE)
+        query = query[begins][row]
+        values = self._value(relation[query], nearest[row, position])
+        return scores.index_put((to_torch(query, s), to_torch(position, s)), values)
+
+    def reasons(self, s: int, r: int, o: int, t: int) -> list[Reason]:
+        """The nearest fact alone; of two equally near ones the earlier."""
+        ask = [torch.tensor([number]) for number in (s, r, o, t)]
+        score = float(self.score_at(*(each.to(self.bias.device) for each in ask)).detach()[0])
+        _, fact = self.evidence.of_triples(*to_numpy(*ask[:3]))
+        gap = int(self.evidence.instants[t]) - self.evidence.t[fact]
+        fact, gap = fact[gap != 0], gap[gap != 0]
+        if len(fact) == 0:
+            return []
+        nearest = np.lexsort((self.evidence.t[fact], np.abs(gap)))[0]
+        return [Reason(int(self.evidence.rows[fact[nearest]]), "both", int(gap[nearest]), score)]
+
+    def _everyone(self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None) -> Tensor:
+        """Scores of all entities, zero but for those that are known to have answered the question at another time."""
+        entities = self.evidence.entities
+        entity, relation = to_numpy(given, r)
+        query, fact = index.matches(pair_key(entity, relation))
+        gap = self._gaps(query, fact, t, own)
+        query, fact, gap = (column[gap < NONE] for column in (query, fact, gap))
+        cells, cell = np.unique(query * entities + answers[fact], return_inverse=True)
+        nearest = np.full(len(cells), NONE)
+        np.minimum.at(nearest, cell, gap)
+        query = cells // entities
+        scores = self.bias.new_zeros(len(given), entities)
+        where = (to_torch(query, given), to_torch(cells % entities, given))
+        return scores.index_put(where, self._value(relation[query], nearest))
+
+    def _gaps(self, query: Ints, fact: Ints, t: Tensor, own: Tensor | None) -> Ints:
+        """|t − t′| of pairs of query and fact, NONE for those that do not count."""
+        gap: Ints = np.abs(self.evidence.when(t)[query] - self.evidence.t[fact])
+        gap[gap == 0] = NONE
+        if own is not None:
+            gap[fact == to_numpy(own)[0][query]] = NONE
+        return gap
+
+    def _value(self, relation: Ints, gap: Ints) -> Tensor:
+        """w_r N(δ | μ_r, σ_r) + b_r, or b_r alone: (n,) in and out."""
+        r = to_torch(relation, self.bias)
+        height = density(to_torch(gap, r), self.mean[r], self.sigma[r], normalised=self.options.form == "paper")
+        return self.weight[r] * height * self.recurs[r] + self.bias[r]
