@@ -14,7 +14,7 @@ from timeplex.cli import main
 
 VERBS = (
     *("datasets", "stats", "import", "problems", "split"),
-    *("models", "check-model", "train", "tune", "evaluate", "compare", "diagnose"),
+    *("models", "check-model", "train", "tune", "evaluate", "compare", "diagnose", "reproduce"),
 )
 
 

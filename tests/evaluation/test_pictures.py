@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from timeplex.errors import InputError
-from timeplex.evaluation.diagnostics import Curve, Distances
+from timeplex.evaluation.curves import Curve, Distances
 from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture, distance_picture
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity, day_number
@@ -126,7 +126,7 @@ def test_neither_pyplot_nor_a_window_is_needed(tmp_path: Path) -> None:
 import sys, numpy as np
 from pathlib import Path
 from timeplex.evaluation.pictures import distance_picture
-from timeplex.evaluation.diagnostics import Distances
+from timeplex.evaluation.curves import Distances
 from timeplex.kb.dates import Granularity
 assert "matplotlib" not in sys.modules
 one = Distances(np.array([1]), np.array([1.0]), np.array([30]), Granularity.DAY)

@@ -17,7 +17,7 @@ from timeplex.evaluation.describe import GROUPS, describe_queries
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.queries import Answers, PlacedFacts
 from timeplex.evaluation.report import Report, decoders, evaluate, evaluate_scores
 from timeplex.evaluation.time_metrics import time_metrics
 from timeplex.evaluation.time_prediction import Thresholds, both_ends_known, fit_thresholds
@@ -89,6 +89,22 @@ def test_only_facts_with_both_ends_are_dated(kb: TemporalKB, report: Report) -> 
     assert 0 < expected < len(kb.test)
     assert report.time_figures()["facts"].to_list() == [expected] * 3
     assert report.time_figures()["decoder"].to_list() == ["mean-mass", "grid", "expected-aeiou"]
+
+
+def test_the_scorer_is_asked_once_for_each_split(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = Setup(kb, Recipe(options={"dimension": 4}))
+    scorer = setup.scorer(setup.new_model().train(False))
+    asked: list[tuple[int, int, int]] = []
+    real = type(scorer).times
+
+    def times(self: Answers, s: torch.Tensor, r: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
+        asked.extend(zip(s.tolist(), r.tolist(), o.tolist(), strict=True))
+        return real(self, s, r, o)
+
+    monkeypatch.setattr(type(scorer), "times", times)
+    evaluate(LinkPrediction(kb, kb.test, setup.timeline, PAPER, ["none"]), scorer, "test")
+    parts = [both_ends_known(part) for part in (kb.valid, kb.test)]
+    assert asked == [(s, r, o) for part in parts for s, r, o, _, _ in part]
 
 
 def test_a_model_without_time_predicts_none(kb: TemporalKB) -> None:

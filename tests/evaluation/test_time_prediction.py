@@ -13,10 +13,11 @@ from tests.benchmark_data import need_data
 from torch import Tensor
 
 from timeplex.errors import InputError
-from timeplex.evaluation import time_prediction
+from timeplex.evaluation import expected_aeiou, time_prediction
+from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.time_metrics import time_metrics
-from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations, fit_thresholds, predict_times
+from timeplex.evaluation.time_prediction import Thresholds, fit_thresholds, predict_times
 from timeplex.kb import spans
 from timeplex.kb.benchmarks import load
 from timeplex.kb.dates import Granularity
@@ -332,7 +333,8 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(begin.tolist(), end.tolist()) for begin, end in found]
 
     whole = everything()
-    monkeypatch.setattr(time_prediction, "BLOCK_BYTES", 25 * 8 * 7)
+    for module in (time_prediction, expected_aeiou):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 25 * 8 * 7)
     monkeypatch.setattr(time_prediction, "SCORES_AT_ONCE", 25 * 3)
     assert everything() == whole
 

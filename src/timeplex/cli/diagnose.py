@@ -9,7 +9,8 @@ from timeplex.cli.evaluate import DEVICE_OPTION, SPLIT_OPTION
 from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
-    from timeplex.evaluation.diagnostics import Violations, Years
+    from timeplex.evaluation.curves import Years
+    from timeplex.evaluation.diagnostics import Violations
     from timeplex.kb.facts import TemporalKB
     from timeplex.kb.orderings import Ordering
     from timeplex.training.run import TrainedRun

@@ -6,7 +6,20 @@ from io import TextIOWrapper
 
 import typer
 
-from timeplex.cli import compare, datasets, diagnose, evaluate, import_, models, problems, split, stats, train, tune
+from timeplex.cli import (
+    compare,
+    datasets,
+    diagnose,
+    evaluate,
+    import_,
+    models,
+    problems,
+    reproduce,
+    split,
+    stats,
+    train,
+    tune,
+)
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
@@ -51,6 +64,7 @@ app.command("tune")(tune.tune)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("diagnose")(diagnose.diagnose)
+app.command("reproduce")(reproduce.reproduce)
 
 
 def run() -> None:

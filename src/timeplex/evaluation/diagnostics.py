@@ -1,7 +1,7 @@
 """What a model has learned of time, beyond ranks: orderings it breaks, how its instants lie, when it dates a fact.
 
 These are the paper's diagnostics: its table 4 (`top_subjects`, `violations`), figure 2 (`time_distances`) and figure 3
-(`across_time`). `pictures` draws the last two.
+(`across_time`). `pictures` draws the last two, from the `curves` that are found here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from timeplex.errors import InputError
+from timeplex.evaluation.curves import Curve, Distances, Years
 from timeplex.evaluation.queries import PlacedFacts, Scorer
 from timeplex.evaluation.ranking import CHUNK_BYTES
 from timeplex.evaluation.time_prediction import TimeScorer
@@ -18,12 +19,8 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import Facts, Index, pair_key
 from timeplex.kb.orderings import Ordering
-from timeplex.kb.spans import Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
-
-Years = tuple[int, int]
-"""First and last year of a window, both inclusive."""
 
 LEAST_PAIRS = 30
 """A gap between fewer pairs of instants than this says more about the pairs than about the gap."""
@@ -99,16 +96,6 @@ def violations(subjects: Ints, queries: Facts, known: Facts, orderings: Sequence
 # Distances of time embeddings ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Distances:
-    """Mean distance of the embeddings of instants that are `gap` apart, over `pairs` pairs: arrays of shape (gaps,)."""
-
-    gap: Ints
-    distance: Floats
-    pairs: Ints
-    granularity: Granularity
-
-
 def time_distances(
     model: Model, timeline: Timeline, years: Years | None = None, least_pairs: int = LEAST_PAIRS
 ) -> Distances:
@@ -141,15 +128,6 @@ def _inside(timeline: Timeline, years: Years | None) -> Ints:
 
 
 # Scores across time ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Probabilities of instants of a window, shape (m,) each; what is missing to 1 lies outside the window."""
-
-    instants: Ints
-    probability: Floats
-    granularity: Granularity
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from timeplex.errors import InputError
-from timeplex.evaluation.diagnostics import Curve, Distances, Years
+from timeplex.evaluation.curves import Curve, Distances, Years
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR

@@ -10,10 +10,12 @@ from typing import Any, TypeGuard
 import numpy as np
 import polars as pl
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.evaluation.baselines import BASELINES
 from timeplex.evaluation.describe import describe_facts, describe_queries
+from timeplex.evaluation.expected_aeiou import fit_durations
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.metrics import link_figures, nested, rank_column, time_figures
@@ -21,12 +23,13 @@ from timeplex.evaluation.protocol import Protocol, protocol
 from timeplex.evaluation.queries import DIRECTIONS, DirectedScorer, Direction, PlacedFacts, Scorer
 from timeplex.evaluation.time_metrics import time_scores
 from timeplex.evaluation.time_prediction import (
+    RULES,
     Decoder,
+    DevValues,
     TimeScorer,
     both_ends_known,
-    fit_durations,
-    fit_thresholds,
-    predict_times,
+    dev_values,
+    predict_by_each,
 )
 from timeplex.kb import dates
 from timeplex.kb.dates import Ints
@@ -113,13 +116,28 @@ def _ranks(task: LinkPrediction, scorer: Scorer, device: torch.device | None) ->
 def evaluate_times(
     kb: TemporalKB, facts: Facts, timeline: Timeline, scorer: TimeScorer, device: torch.device | None = None
 ) -> pl.DataFrame:
-    """Predicted spans of the facts with both ends known, by each decoder; thresholds are fitted on valid."""
+    """Predicted spans of the facts with both ends known, by each decoder; thresholds are fitted on valid.
+
+    The scorer is asked once for valid and once for the facts.
+    """
+    return predicted_spans(kb, facts, timeline, scorer, decoders(kb, timeline, scorer, device), device)
+
+
+def predicted_spans(
+    kb: TemporalKB,
+    facts: Facts,
+    timeline: Timeline,
+    scorer: TimeScorer,
+    ways: Mapping[str, Decoder],
+    device: torch.device | None = None,
+) -> pl.DataFrame:
+    """A row for each way and fact with both ends known: the fact, its predicted spans, and how good they are."""
     described = describe_facts(kb, facts).filter(pl.col("begin").is_not_null(), pl.col("end").is_not_null())
     facts = both_ends_known(facts)
     queries = PlacedFacts.of(facts, timeline)
     tables = []
-    for name, decoder in decoders(kb, timeline, scorer, device).items():
-        begins, ends = predict_times(scorer, queries, timeline, decoder, top=TOP, device=device)
+    found = predict_by_each(scorer, queries, timeline, ways, top=TOP, device=device)
+    for name, (begins, ends) in found.items():
         scores = time_scores(facts.span, (begins, ends))
         tables.append(
             described.with_columns(
@@ -136,13 +154,17 @@ def decoders(
     kb: TemporalKB, timeline: Timeline, scorer: TimeScorer, device: torch.device | None = None
 ) -> dict[str, Decoder]:
     """All ways to predict a span; those with thresholds only if valid can tell them."""
+    told = len(both_ends_known(kb.valid)) > 0
+    return ways_to_decode(kb, dev_values(scorer, kb.valid, timeline, device=device) if told else None)
+
+
+def ways_to_decode(kb: TemporalKB, said: DevValues | None, rows: NDArray[np.bool_] | None = None) -> dict[str, Decoder]:
+    """All decoders by what dev facts said of thresholds, or those of its rows; none said, no thresholds."""
     relations = len(kb.relations)
     found: dict[str, Decoder] = {}
-    if len(both_ends_known(kb.valid)):
-        for rule in ("mean-mass", "grid"):
-            found[rule] = fit_thresholds(scorer, kb.valid, timeline, rule, relations=relations, device=device)
-    found["expected-aeiou"] = fit_durations(kb.train, relations=relations)
-    return found
+    if said is not None:
+        found |= {rule: said.thresholds(rule, relations, rows) for rule in RULES}
+    return found | {"expected-aeiou": fit_durations(kb.train, relations=relations)}
 
 
 def _spans_as_text(kb: TemporalKB, begins: Ints, ends: Ints) -> pl.Series:

@@ -9,25 +9,18 @@ dev, by one of
     mean-mass   the mean probability that the gold spans of relation r hold (the published code)
     grid        the θ in 0, 0.01, … 0.99 with the best mean aeIOU of the first prediction (the paper's text)
 
-`Durations`, the span with the highest expected aeIOU. A model that is trained at an instant drawn from each span says
-where such an instant t lies. Each of the d spans of duration d that hold t is taken to have probability Pr(d | r) / d;
-durations are those of the training facts of r. A candidate span C is then worth
-
-    E(C) = Σ_t Pr(t) g_r(t, C),    g_r(t, C) = Σ_d Pr(d | r) / d · Σ_{S ∋ t, |S| = d} aeIOU(S, C).
-
-This is linear in Pr(t), and g_r depends only on |C| and on how far t is from the begin of C, so that all spans with one
-of the durations of r are compared by one matrix product a duration. On dev of YAGO11k, taking t as the begin of S
-instead of any instant of it lost 2.4 points of aeIOU.
+`expected_aeiou.Durations`, the span with the highest expected aeIOU (see there).
 
 Only facts with both ends known can be judged; `both_ends_known` selects them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.errors import InputError
@@ -40,6 +33,7 @@ from timeplex.kb.spans import Floats, Ints
 from timeplex.kb.timeline import Timeline
 
 Rule = Literal["mean-mass", "grid"]
+RULES: tuple[Rule, ...] = get_args(Rule)
 Spans = tuple[Ints, Ints]
 """Begins and ends in calendar instants, both inclusive, shape (n, predictions) each."""
 
@@ -51,15 +45,6 @@ BLOCK_BYTES = 64_000_000
 
 SCORES_AT_ONCE = 1 << 17
 """How many scores are asked of a model at once; some models hold a whole embedding for each meanwhile."""
-
-DURATIONS = 64
-"""How many durations stand for the distribution of a relation's durations."""
-
-USUAL = 0.9
-"""The share of a relation's durations that counts, the longest being left out.
-
-Long ones are rare and often mistakes. On dev of YAGO11k 0.8, 0.9, 0.95 and 1 gave aeIOU 20.6, 20.6, 20.5 and 20.0.
-"""
 
 
 class TimeScorer(Protocol):
@@ -91,11 +76,26 @@ def predict_times(
     device: torch.device | None = None,
 ) -> Spans:
     """Predicted spans of each (s, r, o), best first: (n, min(top, instants)). The spans of the queries are not read."""
-    begins = np.empty((len(queries), min(top, len(timeline))), np.int64)
-    ends = np.empty_like(begins)
+    return predict_by_each(scorer, queries, timeline, {"it": decoder}, top=top, device=device)["it"]
+
+
+def predict_by_each(
+    scorer: TimeScorer,
+    queries: PlacedFacts,
+    timeline: Timeline,
+    decoders: Mapping[str, Decoder],
+    *,
+    top: int = 10,
+    device: torch.device | None = None,
+) -> dict[str, Spans]:
+    """`predict_times` by several decoders, for which the scorer is asked only once."""
+    shape = (len(queries), min(top, len(timeline)))
+    found = {name: (np.empty(shape, np.int64), np.empty(shape, np.int64)) for name in decoders}
     for block, probability in _probabilities(scorer, queries, timeline, device):
-        begins[block], ends[block] = decoder.spans(probability, queries.r[block], timeline, top)
-    return begins, ends
+        for name, decoder in decoders.items():
+            begins, ends = found[name]
+            begins[block], ends[block] = decoder.spans(probability, queries.r[block], timeline, top)
+    return found
 
 
 def both_ends_known(facts: Facts) -> Facts:
@@ -197,36 +197,60 @@ def fit_thresholds(
     relations: int,
     device: torch.device | None = None,
 ) -> Thresholds:
-    """The θ of every relation by those dev facts that have both ends.
+    """The θ of every relation by those dev facts that have both ends."""
+    return dev_values(scorer, facts, timeline, [rule], device=device).thresholds(rule, relations)
 
-    A relation without such a fact gets the mean of the other θ (mean-mass), or the θ that is best over all (grid).
-    """
+
+@dataclass(frozen=True, eq=False)
+class DevValues:
+    """What each dev fact with both ends says of θ, by rule: its relation, (n,), and values, (n, 1) or (n, grid)."""
+
+    r: Ints
+    values: Mapping[Rule, Floats]
+
+    def thresholds(self, rule: Rule, relations: int, rows: NDArray[np.bool_] | None = None) -> Thresholds:
+        """The θ of every relation by all dev facts, or by those of the rows.
+
+        A relation without such a fact gets the mean of the other θ (mean-mass), or the θ that is best over all (grid).
+        """
+        rows = np.ones(len(self.r), np.bool_) if rows is None else rows
+        values = self.values[rule][rows]
+        relation, where = np.unique(self.r[rows], return_inverse=True)
+        means = np.zeros((len(relation), values.shape[1]))
+        np.add.at(means, where, values)
+        means /= np.bincount(where)[:, None]
+        if rule == "mean-mass":
+            fitted = means[:, 0]
+            otherwise = float(fitted.mean())
+        else:
+            fitted = GRID[means.argmax(1)]
+            otherwise = float(GRID[values.mean(0).argmax()])
+        theta = np.full(relations, otherwise)
+        theta[relation] = fitted
+        return Thresholds(rule, theta)
+
+
+def dev_values(
+    scorer: TimeScorer,
+    facts: Facts,
+    timeline: Timeline,
+    rules: Sequence[Rule] = RULES,
+    *,
+    device: torch.device | None = None,
+) -> DevValues:
+    """Ask the scorer once for all dev facts with both ends."""
     facts = both_ends_known(facts)
     if len(facts) == 0:
         raise InputError(
             "No dev fact has both a begin and an end, so that no threshold can be fitted.",
             "Give such facts in the valid split, or predict by expected aeIOU, which needs none.",
         )
-    measure = _gold_mass if rule == "mean-mass" else _grid_aeiou
-    values = np.concatenate(
-        [
-            measure(probability, facts[block], timeline)
-            for block, probability in _probabilities(scorer, PlacedFacts.of(facts, timeline), timeline, device)
-        ]
-    )
-    relation, where = np.unique(facts.r, return_inverse=True)
-    means = np.zeros((len(relation), values.shape[1]))
-    np.add.at(means, where, values)
-    means /= np.bincount(where)[:, None]
-    if rule == "mean-mass":
-        fitted = means[:, 0]
-        otherwise = float(fitted.mean())
-    else:
-        fitted = GRID[means.argmax(1)]
-        otherwise = float(GRID[values.mean(0).argmax()])
-    theta = np.full(relations, otherwise)
-    theta[relation] = fitted
-    return Thresholds(rule, theta)
+    measures = {"mean-mass": _gold_mass, "grid": _grid_aeiou}
+    found: dict[Rule, list[Floats]] = {rule: [] for rule in rules}
+    for block, probability in _probabilities(scorer, PlacedFacts.of(facts, timeline), timeline, device):
+        for rule in rules:
+            found[rule].append(measures[rule](probability, facts[block], timeline))
+    return DevValues(facts.r.astype(np.int64), {rule: np.concatenate(parts) for rule, parts in found.items()})
 
 
 def _gold_mass(probability: Floats, facts: Facts, timeline: Timeline) -> Floats:
@@ -246,84 +270,3 @@ def _grid_aeiou(probability: Floats, facts: Facts, timeline: Timeline) -> Floats
         growth.until(np.full(len(facts), theta))
         values[:, column] = aeiou(facts.span, (timeline.instants[growth.first], timeline.instants[growth.last]))
     return values
-
-
-# Expected aeIOU -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Durations:
-    """The span with the highest expected aeIOU; `levels` are equally likely durations, (relations, DURATIONS).
-
-    Candidates begin at an instant of the timeline, last as long as one of these durations or one instant, and end on
-    the timeline or between two of its instants. All of them are compared. Time: 2 · n · instants² · durations products.
-    """
-
-    levels: Ints
-
-    def spans(self, probability: Floats, r: Ints, timeline: Timeline, top: int) -> Spans:
-        """The best span at each begin; of these the `top` best."""
-        begins = np.empty((len(probability), min(top, len(timeline))), np.int64)
-        ends = np.empty_like(begins)
-        for relation in np.unique(r):
-            rows = np.flatnonzero(r == relation)
-            value, duration = _best_durations(probability[rows], self.levels[relation], timeline.instants)
-            best = np.argsort(-value, axis=1, kind="stable")[:, :top]
-            begins[rows] = timeline.instants[best]
-            ends[rows] = begins[rows] + np.take_along_axis(duration, best, axis=1) - 1
-        return begins, ends
-
-
-def fit_durations(facts: Facts, *, relations: int) -> Durations:
-    """Durations of every relation by those training facts that have both ends.
-
-    Pr(d | r) = (facts of r that last d + Pr(d)) / (facts of r + 1), where Pr(d) is the share of all facts, one instant
-    if there are none. `levels` are the quantiles in the middle of DURATIONS equal parts of the first `USUAL` of it.
-    """
-    facts = both_ends_known(facts)
-    lasting = facts.end.astype(np.int64) - facts.begin + 1
-    durations, which = np.unique(lasting if len(facts) else np.ones(1, np.int64), return_inverse=True)
-    overall = np.bincount(which) / len(which)
-    wanted = USUAL * (np.arange(DURATIONS) + 0.5) / DURATIONS
-    levels = np.empty((relations, DURATIONS), np.int64)
-    for relation in range(relations):
-        counts = overall + np.bincount(which[: len(facts)][facts.r == relation], minlength=len(durations))
-        levels[relation] = durations[np.searchsorted(np.cumsum(counts) / counts.sum(), wanted)]
-    return Durations(levels)
-
-
-def _best_durations(probability: Floats, levels: Ints, instants: Ints) -> tuple[Floats, Ints]:
-    """For each query and begin the highest expected aeIOU, and the duration that has it; both (n, instants)."""
-    durations = np.union1d([1], levels)  # one instant fits at every begin
-    extent = int(instants[-1] - instants[0])
-    gains = _gains(durations, levels, extent).astype(np.float32)
-    weights = probability.astype(np.float32)
-    value = np.full(probability.shape, -1.0, np.float32)
-    longest = np.ones(probability.shape, np.int64)
-    width = max(1, BLOCK_BYTES // (8 * len(instants)))
-    for start in range(0, len(instants), width):
-        block = slice(start, start + width)
-        away = instants[:, None] - instants[None, block] + extent
-        for duration, gain in zip(durations, gains, strict=True):
-            fits = int(np.searchsorted(instants[block], instants[-1] - duration + 1, side="right"))
-            expected = weights @ gain[away[:, :fits]]
-            part = slice(start, start + fits)
-            better = expected > value[:, part]
-            value[:, part][better] = expected[better]
-            longest[:, part][better] = duration
-    return value.astype(np.float64), longest
-
-
-def _gains(durations: Ints, levels: Ints, extent: int) -> Floats:
-    """g(δ, m): what a span of duration m gains if the instant δ after its begin belongs to the fact.
-
-    Shape (durations, 2 · extent + 1), for δ from −extent to extent: the mean aeIOU with the spans that hold the
-    instant, for each duration d uniformly over its d places, and over d by the levels.
-    """
-    gains = np.zeros((len(durations), 2 * extent + 1))
-    for d, count in zip(*np.unique(levels, return_counts=True), strict=True):
-        begins = np.arange(-extent - d + 1, extent + 1)
-        values = aeiou((np.zeros((len(durations), 1), np.int64), durations[:, None] - 1), (begins, begins + d - 1))
-        up_to = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
-        gains += count / len(levels) / d * (up_to[:, d:] - up_to[:, :-d])
-    return gains

@@ -219,7 +219,9 @@ class Pair(Gadget):
             itself = self.evidence.t[fact] == self.evidence.when(t)[query]
         else:
             itself = fact == to_numpy(own)[0][query]
-        return to_torch(query[itself], r), to_torch(answers[fact[itself]], r)
+        # Several facts may say the same, and what is put twice would have its gradient twice.
+        query, answer = np.unique(np.stack([query[itself], answers[fact[itself]]]), axis=1)
+        return to_torch(query, r), to_torch(answer, r)
 
     def _corrected(
         self,

@@ -1,5 +1,7 @@
 """How likely a fact comes again, so long after it held before (the paper's recurrence score)."""
 
+import math
+
 import numpy as np
 import torch
 from pydantic import Field
@@ -51,7 +53,7 @@ class Recurrence(Gadget):
     @property
     def sigma(self) -> Tensor:
         """σ_r, (relations,)."""
-        return self.log_sigma.exp().clamp(min=LEAST_SIGMA)
+        return self.log_sigma.clamp(min=math.log(LEAST_SIGMA)).exp()  # in this order σ can leave the floor
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
         """(n,) in and out."""

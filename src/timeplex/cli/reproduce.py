@@ -1,0 +1,85 @@
+"""`timeplex reproduce`: the paper's tables and figures from real runs, with the published numbers beside ours."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from timeplex.cli.evaluate import DEVICE_OPTION
+from timeplex.cli.show import DATA_DIR_OPTION, counted, say, visible
+
+if TYPE_CHECKING:
+    from timeplex.reproduce.plan import Wish
+    from timeplex.reproduce.records import Results
+    from timeplex.reproduce.work import Step
+
+
+def reproduce(
+    tables: list[str] = typer.Option(
+        [], "--table", metavar="NAME", help="link, time, ordering, filter, ablation, classes, params or stats."
+    ),
+    figures: list[str] = typer.Option([], "--figure", metavar="NAME", help="distance or across-time."),
+    datasets: list[str] = typer.Option([], "--dataset", metavar="NAME", help="Only this data set."),
+    models: list[str] = typer.Option([], "--model", metavar="NAME", help="Only this model."),
+    seeds: int | None = typer.Option(None, min=1, help="How many seeds (else 3 for yago11k, 1 elsewhere)."),
+    runs: Path = typer.Option(Path("runs"), metavar="DIR", help="Where run folders are, or will be."),
+    results: Path = typer.Option(Path("results"), metavar="DIR", help="Where results are recorded."),
+    docs: Path = typer.Option(Path("docs"), metavar="DIR", help="Where results.md and figures are written."),
+    again: bool = typer.Option(False, "--again", help="Evaluate what is recorded once more."),
+    train: bool = typer.Option(True, "--train/--no-train", help="Train what is missing, or only use finished runs."),
+    device: str = DEVICE_OPTION,
+    data_dir: Path | None = DATA_DIR_OPTION,
+) -> None:
+    """Regenerate the paper's tables and figures: train from recipes/ what is missing, evaluate, write docs/results.md.
+
+    What is recorded in results/ is not done again. Ctrl-C is safe: the same command goes on.
+
+    Example: timeplex reproduce --table link --dataset yago11k
+    """
+    from timeplex.errors import InputError
+    from timeplex.reproduce import figures as pictures
+    from timeplex.reproduce import page
+    from timeplex.reproduce.complete import is_complete
+    from timeplex.reproduce.plan import Wish
+    from timeplex.reproduce.records import Results
+    from timeplex.reproduce.tables import ALL
+
+    wish, recorded = Wish.of(tables, figures, datasets, models, seeds), Results(results)
+    if not wish.cells() and "stats" not in wish.tables:
+        raise InputError("No table or figure that is asked for needs such a run.", "Leave out --model or --dataset.")
+    if again or not is_complete(wish, recorded):
+        _work(wish, recorded, runs, data_dir, device, again=again, train=train)
+    if recorded.is_empty:
+        raise InputError(
+            f"{results} has no results, and {runs} no finished run to evaluate.", "Leave out --no-train to train."
+        )
+    drawn = pictures.draw(recorded, docs / "figures")
+    path = page.write(recorded, docs)
+    for name in wish.tables if tables else ():
+        for line in [*ALL[name](recorded).splitlines(), ""]:
+            say(line)
+    absent = sum(not recorded.has(cell) for cell in wish.cells())
+    lacking = f" {absent} of {counted(len(wish.cells()), 'run')} have no result yet." if absent else ""
+    say(f"{path} is written, with {counted(len(drawn), 'figure')}.{lacking}")
+
+
+def _work(
+    wish: "Wish", results: "Results", runs: Path, data_dir: Path | None, device: str, *, again: bool, train: bool
+) -> None:
+    from timeplex.cli.train import display
+    from timeplex.reproduce.work import Audience, Workshop, do
+    from timeplex.training.loop import Stopped
+
+    workshop = Workshop(runs, results, Path("recipes"), data_dir, device)
+    try:
+        do(wish, workshop, Audience(_tell, lambda: display(False)), again=again, train=train)
+    except Stopped:
+        say("Stopped. The same command goes on.")
+        raise typer.Exit(130) from None
+
+
+def _tell(step: "Step") -> None:
+    from timeplex.cli.train import duration
+
+    left = "" if step.left is None else f" (about {duration(step.left)} left for all, at the pace so far)"
+    typer.echo(visible(f"{step.number} of {step.total}: {step.what}{left}"), err=True)

@@ -1,0 +1,146 @@
+"""What was measured, as JSON: results/<dataset>/<model>.json with a part for each seed, and their means over it.
+
+All figures are fractions of 1. A file is written whole or not at all.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from timeplex.errors import DamagedError, InputError
+from timeplex.reproduce.plan import DATASETS, MODELS, SEEDS, Cell
+
+Values = dict[str, Any]
+
+SAID = ("recipe", "seconds", "phase2_seconds", "epochs", "best_epoch", "parameters", "machine")
+"""The parts that the training said of itself."""
+
+MEASURED = ("test", "valid", "filters", "ordering", "decoders", "valid_decoders", "decoder_classes", "ablation")
+"""The parts of a seed's figures whose means are taken."""
+
+OTHER = ("stats", "significance")
+"""Files of a data set that are no models."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """The folder of records."""
+
+    folder: Path
+
+    def record(self, dataset: str, model: str) -> Values | None:
+        """What is known of a model on a data set."""
+        return self.read(f"{dataset}/{model}")
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the run was measured."""
+        found = self.record(cell.dataset, cell.model)
+        return found is not None and str(cell.seed) in found["by_seed"]
+
+    def read(self, name: str) -> Values | None:
+        """A file of the folder, by its name without `.json`; None if there is none."""
+        path = self.folder / f"{name}.json"
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise DamagedError(f"{path} cannot be read.", "Mend or delete it.") from error
+        if not isinstance(found, dict):
+            raise DamagedError(f"{path} is not a record.", "Mend or delete it.")
+        return found
+
+    def write(self, name: str, values: Values) -> None:
+        """Write a file of the folder, whole or not at all."""
+        from timeplex.training.checkpoint import write_whole  # it imports torch, which a mere reader does not need
+
+        path = self.folder / f"{name}.json"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+        except OSError as error:
+            raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose other --results.") from error
+
+    def add(self, cell: Cell, measured: Values) -> None:
+        """Add the figures of a run, or put them in place of older ones."""
+        before = self.record(cell.dataset, cell.model)
+        parts: Values = dict(before["by_seed"]) if before is not None else {}
+        parts[str(cell.seed)] = measured
+        self.write(f"{cell.dataset}/{cell.model}", combine(cell.dataset, cell.model, parts))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing at all is recorded."""
+        names = [f"{dataset}/{name}" for dataset in DATASETS for name in (*MODELS, *OTHER)]
+        return not any((self.folder / f"{name}.json").is_file() for name in names)
+
+
+def combine(dataset: str, model: str, by_seed: Values) -> Values:
+    """The record of a model: means over the seeds, with the time figures of one decoder.
+
+    The decoder is the one with the highest aeIOU@1 on dev, where each half of the facts was judged by thresholds of the
+    other half; of equal ones the first.
+    """
+    seeds = sorted(by_seed, key=int)
+    parts = [{name: by_seed[seed][name] for name in (*SAID, *MEASURED) if name in by_seed[seed]} for seed in seeds]
+    first = parts[0]
+    usual = len(seeds) == SEEDS.get(dataset, 1)
+    whole: Values = {
+        "dataset": dataset,
+        "model": model,
+        "command": command(dataset=[dataset], model=[model], seeds=[] if usual else [len(seeds)]) + " --again",
+        "recipe": first["recipe"],
+        "seeds": [int(seed) for seed in seeds],
+        "seconds": {seed: part["seconds"] for seed, part in zip(seeds, parts, strict=True)},
+        "machine": first["machine"],
+        "parameters": first["parameters"],
+        **{name: mean([part[name] for part in parts]) for name in MEASURED if all(name in part for part in parts)},
+    }
+    if whole.get("valid_decoders"):
+        decoder = max(whole["valid_decoders"], key=lambda name: float(whole["valid_decoders"][name]["aeiou@1"]))
+        whole["decoder"] = decoder
+        for part in (whole, *parts):
+            part["time"] = part["decoders"][decoder]
+            part["valid_time"] = part["valid_decoders"][decoder]
+            part["classes"] = part["decoder_classes"][decoder]
+            if "ablation" in part:
+                part["ablation"] = {
+                    name: {**rest, "aeiou@1": rest["decoders"][decoder]} for name, rest in part["ablation"].items()
+                }
+    return {**whole, "by_seed": dict(zip(seeds, parts, strict=True))}
+
+
+def command(**options: Sequence[object]) -> str:
+    """A call of the verb with options such as `table=["link"]`."""
+    words = [f"--{name} {value}" for name, values in options.items() for value in values]
+    return " ".join(["timeplex reproduce", *words])
+
+
+def mean(parts: Sequence[Any]) -> Any:
+    """The mean of numbers; of tables the mean of each key that all have. What is the same in all is kept as it is."""
+    first = parts[0]
+    if isinstance(first, dict):
+        return {name: mean([part[name] for part in parts]) for name in first if all(name in part for part in parts)}
+    return first if all(part == first for part in parts) else fmean(parts)
+
+
+def figure(record: Values | None, *path: str) -> tuple[float, float | None] | None:
+    """Mean and standard deviation over the seeds of what lies at a path in a record; None if there is none."""
+    if record is None:
+        return None
+    found = [_at(part, path) for part in record["by_seed"].values()]
+    values = [value for value in found if value is not None]
+    if not values:
+        return None
+    return fmean(values), stdev(values) if len(values) > 1 else None
+
+
+def _at(values: Any, path: Sequence[str]) -> float | None:
+    for step in path:
+        if not isinstance(values, dict) or step not in values:
+            return None
+        values = values[step]
+    return float(values)

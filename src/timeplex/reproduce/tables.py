@@ -1,0 +1,295 @@
+"""The tables of docs/results.md from records and the paper's numbers, in Markdown."""
+
+from collections.abc import Callable, Sequence
+
+from timeplex.kb.benchmarks import BENCHMARKS
+from timeplex.reproduce.figures import likeliest
+from timeplex.reproduce.plan import FIGURES, LASTING, MODELS, SEEDS, TABLES, Cell, Wish
+from timeplex.reproduce.published import printed, published
+from timeplex.reproduce.records import Results, Values, command, figure
+
+NONE = "–"
+PRESET = "published-code"
+LINK = {"mrr": "MRR", "hits@1": "HITS@1", "hits@10": "HITS@10"}
+TIME = {"aeiou@1": "aeIOU@1", "tac@1": "TAC@1", "giou@1": "gIOU@1", "iou@1": "IOU@1"}
+DECODERS = {
+    "mean-mass": "mean-mass (published code)",
+    "grid": "grid (the paper's text)",
+    "expected-aeiou": "expected-aeiou (ours)",
+}
+GADGETS = {"timeplex": "TimePlex", "-pair": "− Pair", "-rec": "− Rec", "-pair-rec": "− Pair − Rec"}
+SIZES = {
+    "entities": "entities",
+    "relations": "relations",
+    "instants": "instants",
+    "intervals": "facts that last",
+    **{split: split for split in ("train", "valid", "test")},
+}
+
+Found = tuple[float, float | None] | None
+"""Mean and standard deviation, fractions of 1."""
+
+
+def markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; the first column holds names, the others numbers."""
+    lines = [headers, ["---", *("---:" for _ in headers[1:])], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def percent(found: Found, digits: int = 2) -> str:
+    """`23.64`, or `23.64 ± 0.12` over several seeds."""
+    if found is None:
+        return NONE
+    mean, deviation = found
+    spread = "" if deviation is None else f" ± {100 * deviation:.{digits}f}"
+    return f"{100 * mean:.{digits}f}{spread}"
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """A number of the paper."""
+    return NONE if value is None else f"{value:.{digits}f}"
+
+
+def beside(found: Found, paper: float | None) -> list[str]:
+    """Ours, the paper's, and the difference."""
+    apart = NONE if found is None or paper is None else f"{100 * found[0] - paper:+.2f}"
+    return [percent(found), number(paper), apart]
+
+
+def title(dataset: str) -> str:
+    """The name of a data set as the paper writes it."""
+    return BENCHMARKS[dataset].title
+
+
+def _headers(names: Sequence[str]) -> list[str]:
+    return [header for name in names for header in (name, "paper", "Δ")]
+
+
+def _by_dataset(datasets: Sequence[str], table: Callable[[str], str]) -> str:
+    return "\n\n".join(f"**{title(dataset)}**\n\n{table(dataset)}" for dataset in datasets)
+
+
+def link(results: Results) -> str:
+    """Link prediction on test, ours beside the paper's; the last column is by the other protocol."""
+
+    def table(dataset: str) -> str:
+        rows = []
+        for model in TABLES["link"][1]:
+            record = results.record(dataset, model)
+            cells = [
+                cell
+                for metric in LINK
+                for cell in beside(figure(record, "test", PRESET, metric), printed("link", dataset, model, metric))
+            ]
+            more = [percent(figure(record, "test", PRESET, "hits@3")), percent(figure(record, "test", "paper", "mrr"))]
+            rows.append([MODELS[model], *cells, *more])
+        return markdown(["", *_headers(list(LINK.values())), "HITS@3", "MRR, `paper`"], rows)
+
+    return _by_dataset(TABLES["link"][0], table)
+
+
+def significance(results: Results) -> str:
+    """Differences of MRR between models, with their intervals."""
+    rows = []
+    for dataset in TABLES["link"][0]:
+        recorded = results.read(f"{dataset}/significance") or {"pairs": {}}
+        for name, each in recorded["pairs"].items():
+            better, worse = name.split(" against ")
+            interval = f"{100 * each['low']:+.2f} … {100 * each['high']:+.2f}"
+            p = "< 0.0001" if each["p"] < 0.0001 else f"{each['p']:.4f}"
+            pair = f"{MODELS[better]} against {MODELS[worse]}"
+            rows.append([f"{title(dataset)}: {pair}", f"{100 * each['difference']:+.2f}", interval, p])
+    if not rows:
+        return "No two of these models have been run yet."
+    return markdown(["test, seed 0", "difference of MRR", "95 % interval", "p"], rows)
+
+
+def time(results: Results) -> str:
+    """Time prediction by every decoder; the one that dev chose is marked."""
+
+    def table(dataset: str) -> str:
+        rows = []
+        for model in TABLES["time"][1]:
+            record = results.record(dataset, model)
+            paper = [number(printed("time", dataset, model, metric)) for metric in TIME]
+            rows.append([f"**{MODELS[model]}**", "the paper", *paper, NONE, NONE])
+            for decoder, name in DECODERS.items():
+                chosen = record is not None and record.get("decoder") == decoder
+                ours = [percent(figure(record, "decoders", decoder, metric)) for metric in (*TIME, "aeiou@10")]
+                dev = percent(figure(record, "valid_decoders", decoder, "aeiou@1"))
+                rows.append(["", f"{name} ←" if chosen else name, *ours, dev])
+        return markdown(["", "decoder", *TIME.values(), "aeIOU@10", "dev aeIOU@1"], rows)
+
+    return _by_dataset(TABLES["time"][0], table)
+
+
+def ordering(results: Results) -> str:
+    """Top predictions that break an ordering."""
+    rows = [
+        [
+            MODELS[model],
+            *(
+                cell
+                for dataset in LASTING
+                for cell in beside(
+                    figure(results.record(dataset, model), "ordering", "share"), printed("ordering", dataset, model)
+                )
+            ),
+        ]
+        for model in TABLES["ordering"][1]
+    ]
+    return markdown(["% of test queries", *_headers([title(dataset) for dataset in LASTING])], rows)
+
+
+def classes(results: Results) -> str:
+    """aeIOU@1 by class of the relation, as the published code decodes and by the decoder that dev chose."""
+    dataset = "yago11k"
+    rows = []
+    for model in TABLES["classes"][1]:
+        record = results.record(dataset, model)
+        names = ("instant", "short", "long")
+        rows.append([MODELS[model], "the paper", *(number(printed("classes", dataset, model, name)) for name in names)])
+        chosen = None if record is None else record.get("decoder")
+        for decoder in ("mean-mass", *([chosen] if chosen not in (None, "mean-mass") else [])):
+            ours = [percent(figure(record, "decoder_classes", str(decoder), name)) for name in names]
+            rows.append([MODELS[model], DECODERS[str(decoder)], *ours])
+    return markdown(["aeIOU@1", "decoder", "instant", "short", "long"], rows)
+
+
+def filter_(results: Results) -> str:
+    """Link prediction where a known answer is forgiven only with the very span of the query."""
+
+    def table(dataset: str) -> str:
+        rows = []
+        for model in TABLES["filter"][1]:
+            record = results.record(dataset, model)
+            rows.append(
+                [
+                    MODELS[model],
+                    *(
+                        cell
+                        for metric in LINK
+                        for cell in beside(
+                            figure(record, "filters", "exact-span", metric), printed("filter", dataset, model, metric)
+                        )
+                    ),
+                ]
+            )
+        return markdown(["", *_headers(list(LINK.values()))], rows)
+
+    return _by_dataset(TABLES["filter"][0], table)
+
+
+def ablation(results: Results) -> str:
+    """TimePlex with gadgets left out."""
+
+    def table(dataset: str) -> str:
+        record = results.record(dataset, "timeplex")
+        chosen = None if record is None else record.get("decoder")
+        rows = []
+        for row, name in GADGETS.items():
+            at = (lambda *path: ("test", PRESET, *path)) if row == "timeplex" else (lambda *path: path)
+            inside = () if row == "timeplex" else ("ablation", row)
+            links = [
+                cell
+                for metric in LINK
+                for cell in beside(figure(record, *inside, *at(metric)), printed("ablation", dataset, row, metric))
+            ]
+            last = ("aeiou@1",) if row == "timeplex" else ()
+            coded, best = (
+                figure(record, *inside, "decoders", str(decoder), *last) for decoder in ("mean-mass", chosen)
+            )
+            aeiou = beside(coded, printed("ablation", dataset, row, "aeiou@1"))
+            rows.append([name, *links, *aeiou, percent(best)])
+        headers = _headers([*LINK.values(), "aeIOU@1, mean-mass"])
+        return markdown(["", *headers, f"aeIOU@1, {chosen or 'chosen on dev'}"], rows)
+
+    return _by_dataset(TABLES["ablation"][0], table)
+
+
+def params(results: Results) -> str:
+    """Numbers of parameters."""
+    datasets, models = TABLES["params"]
+    rows = []
+    for model in models:
+        records = [results.record(dataset, model) for dataset in datasets]
+        counts = [NONE if record is None else f"{record['parameters']:,}" for record in records]
+        rows.append([MODELS[model], published()["params"][model], *counts])
+    return markdown(["", "the paper", *(title(dataset) for dataset in datasets)], rows)
+
+
+def stats(results: Results) -> str:
+    """Sizes of the data sets."""
+    datasets = TABLES["stats"][0]
+    rows = []
+    for size, name in SIZES.items():
+        cells = []
+        for dataset in datasets:
+            ours, paper = results.read(f"{dataset}/stats"), printed("stats", dataset, size)
+            cells += [NONE if ours is None else f"{ours[size]:,}", NONE if paper is None else f"{paper:,.0f}"]
+        rows.append([name, *cells])
+    return markdown(["", *(header for dataset in datasets for header in (title(dataset), "paper"))], rows)
+
+
+def births(results: Results) -> str:
+    """The likeliest years of figure 3 and appendix J."""
+    recorded = results.read("figures/across-time") or {}
+    models = FIGURES["across-time"][1]
+    rows = []
+    for fact, paper in published()["across-time"].items():
+        curves: Values = recorded.get(fact, {}).get("curves", {})
+        ours = [str(likeliest(curves[model])) if model in curves else NONE for model in models]
+        cells = [cell for model, year in zip(models, ours, strict=True) for cell in (year, str(paper[model]))]
+        rows.append([fact.replace("_", " "), str(paper["gold"]), *cells])
+    return markdown(["", "gold", *(header for model in models for header in (MODELS[model], "paper"))], rows)
+
+
+def missing(results: Results) -> str:
+    """What has no result yet, and how to get it."""
+    absent: dict[str, dict[str, list[int]]] = {}
+    for cell in Wish.of().cells():
+        if not results.has(cell):
+            absent.setdefault(cell.dataset, {}).setdefault(cell.model, []).append(cell.seed)
+    if not absent:
+        return "Nothing is missing: every cell has its result."
+    lines = []
+    for dataset, models in absent.items():
+        names = ", ".join(f"{MODELS[model]}{_seeds(dataset, seeds)}" for model, seeds in models.items())
+        some = len(models) < len(MODELS)
+        lines.append(f"- {title(dataset)}: {names}. `{command(dataset=[dataset], model=list(models) if some else [])}`")
+    return "\n".join(["These have no result yet, and show as –. The command makes them.", "", *lines])
+
+
+def _seeds(dataset: str, seeds: Sequence[int]) -> str:
+    if len(seeds) == SEEDS.get(dataset, 1):
+        return ""
+    return f" (seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))})"
+
+
+def provenance(results: Results) -> str:
+    """What each result comes from: seeds, time, machine, command."""
+    rows = []
+    for cell in dict.fromkeys(Cell(cell.dataset, cell.model, 0) for cell in Wish.of().cells()):
+        record = results.record(cell.dataset, cell.model)
+        if record is not None:
+            seconds = ", ".join(f"{value:,.0f}" for value in record["seconds"].values())
+            machine = f"{record['machine']['threads']} threads, {record['machine']['device']}"
+            seeds = ", ".join(map(str, record["seeds"]))
+            name = f"{MODELS[cell.model]} on {title(cell.dataset)}"
+            rows.append([name, seeds, seconds, machine, f"`{record['command']}`"])
+    if not rows:
+        return "There are no results yet."
+    return markdown(["", "seeds", "training seconds", "machine", "command"], rows)
+
+
+ALL: dict[str, Callable[[Results], str]] = {
+    "link": link,
+    "time": time,
+    "ordering": ordering,
+    "filter": filter_,
+    "ablation": ablation,
+    "classes": classes,
+    "params": params,
+    "stats": stats,
+}
+"""The tables that can be asked for."""
