@@ -20,12 +20,23 @@ def density(x: Tensor, mean: Tensor, sigma: Tensor, *, normalised: bool) -> Tens
     return height / (sigma * math.sqrt(2 * math.pi)) if normalised else height
 
 
+def distinct(*columns: Ints) -> tuple[tuple[Ints, ...], Ints]:
+    """The distinct rows of some columns in order, and which of them each row is."""
+    order = np.lexsort(columns[::-1])
+    ordered = [column[order] for column in columns]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in ordered])
+    which = np.empty(len(order), np.int64)
+    which[order] = np.cumsum(new) - 1
+    return tuple(column[new] for column in ordered), which
+
+
 def recurring(evidence: Evidence) -> tuple[Ints, Floats, Floats]:
     """For each relation: how many pairs (s, o) recur, and mean and standard deviation of their gaps.
 
     A gap lies between two consecutive distinct times of one triple; (relations,) each, nan without any gap.
     """
-    s, r, o, t = np.unique(np.stack([evidence.s, evidence.r, evidence.o, evidence.t]), axis=1)
+    (s, r, o, t), _ = distinct(evidence.s, evidence.r, evidence.o, evidence.t)
     follows = (s[1:] == s[:-1]) & (r[1:] == r[:-1]) & (o[1:] == o[:-1])
     after = np.flatnonzero(follows) + 1
     relation, gap = r[after], (t[after] - t[after - 1]).astype(np.float64)
@@ -48,15 +59,12 @@ def between(entity: Ints, evidence: Evidence) -> tuple[Ints, Floats, Floats]:
     Σ (t − t′) = n′ S − n S′ and Σ (t − t′)² = n′ Q − 2 S S′ + n Q′.
     """
     relations = evidence.relations
-    entity, r, t = np.unique(np.stack([entity, evidence.r, evidence.t]), axis=1)
+    (entity, r, t), _ = distinct(entity, evidence.r, evidence.t)
     t = t - round(float(np.median(t))) if len(t) else t  # small numbers keep the sums exact
-    new = np.ones(len(t), bool)
-    new[1:] = (entity[1:] != entity[:-1]) | (r[1:] != r[:-1])
-    begins, group = np.flatnonzero(new), np.cumsum(new) - 1
+    (entity, r), group = distinct(entity, r)
     n, total, squares = (
-        np.bincount(group, weights, len(begins)) for weights in (np.ones(len(t)), t * 1.0, t.astype(np.float64) ** 2)
+        np.bincount(group, weights, len(r)) for weights in (np.ones(len(t)), t * 1.0, t.astype(np.float64) ** 2)
     )
-    entity, r = entity[begins], r[begins]
     start = np.searchsorted(entity, entity, side="left")
     stop = np.searchsorted(entity, entity, side="right")
     here, there = expand(start, stop)  # all pairs (r, r′) of an entity

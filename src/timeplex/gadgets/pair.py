@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
-from timeplex.gadgets.gaps import between, density
+from timeplex.gadgets.gaps import between, density, distinct
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
 
@@ -127,10 +127,17 @@ class Pair(Gadget):
 
     def _terms(self, side: Side, r: Tensor, other: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
         """exp(w) (N(gap) + b) and exp(w) for pairs of relations; the arguments broadcast."""
-        # Weights are only compared among those of one r, so that their maximum can be taken off.
-        weight = torch.exp(self.weight[side] - self.weight[side].amax(1, keepdim=True))[r, other]
+        weight = self._relative_weights(side)[r, other]
         height = density(gap, self.mean[side][r, other], self.sigma[side][r, other], normalised=not self._same_relation)
         return weight * (height * (self.cases[side][r, other] > 0) + self.bias[side][r, other]), weight
+
+    def _relative_weights(self, side: Side) -> Tensor:
+        """exp(w − max w) by (r, r′): weights are only compared among those of one r, so the maximum can be taken off.
+
+        It is at least e⁻⁸⁰, so that facts of a relation that hardly counts still count where there are no others.
+        """
+        weight = self.weight[side]
+        return torch.exp((weight - weight.detach().amax(1, keepdim=True)).clamp(min=-80))
 
     def _means(
         self, side: Side, s: Tensor | None, r: Tensor, o: Tensor | None, when: Tensor, own: Tensor | None
@@ -240,10 +247,9 @@ class _Kinds:
     """The facts of every entity in one role, counted by kind (relation, time)."""
 
     def __init__(self, entity: Ints, evidence: Evidence) -> None:
-        kinds, kind = np.unique(np.stack([evidence.r, evidence.t]), axis=1, return_inverse=True)
-        self.relation, self.when = kinds
+        (self.relation, self.when), kind = distinct(evidence.r, evidence.t)
         self.entities = evidence.entities
-        cells, number = np.unique(entity * len(self.when) + kind.ravel(), return_counts=True)
+        cells, number = np.unique(entity * len(self.when) + kind, return_counts=True)
         self._where = np.stack([cells // max(len(self.when), 1), cells % max(len(self.when), 1)])
         self._number = number
         self._matrix: Tensor | None = None
