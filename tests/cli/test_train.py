@@ -47,6 +47,27 @@ def test_json(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-
     assert result["epochs"] == 2
 
 
+def test_gadgets_on_a_model_that_is_there(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    base, run = str(tmp_path / "base"), str(tmp_path / "run")
+    gadgets = ["--set", "gadgets.recurrence={weight = 2.0}", "--set", "gadgets.pair={}", "--set", "phase2.epochs=1"]
+    assert timeplex("train", small, "-o", base, *FAST).code == 0
+    answer = timeplex("train", small, "-o", run, *FAST, *gadgets, "--base", base)
+    assert answer.code == 0
+    assert "timeplex-base + recurrence + pair on" in answer.out
+    assert f"The model is that of {base}; only the gadgets learn" in answer.out
+    assert "an epoch" not in answer.out
+    assert "without gadgets, which learned for" in answer.out
+    assert "recurrence: epoch 1/1" in answer.err
+    assert "pair: epoch 1/1" in answer.err
+    assert (tmp_path / "run" / "gadgets.safetensors").is_file()
+    assert "timeplex-base + recurrence + pair on" in timeplex("evaluate", run).out
+    assert json.loads(timeplex("evaluate", run, "--json").out)["model"] == "timeplex-base + recurrence + pair"
+    wrong = timeplex("train", small, "-o", str(tmp_path / "other"), *FAST, *gadgets, "--set", "seed=3", "--base", base)
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "another recipe" in wrong.err
+    assert not (tmp_path / "other").exists()
+
+
 def test_an_own_model_from_a_file(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "own.py").write_text(
         "from timeplex.models import register\n"

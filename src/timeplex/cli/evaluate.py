@@ -78,7 +78,7 @@ def assess(
         return None, evaluate_baselines(task, split)
     run = folder.load(choose_device(device))
     task = LinkPrediction(run.kb, run.kb.split(split), run.timeline, chosen, filters)
-    return run.recipe.model, evaluate_task(task, run.scorer, split, choose_device(device))
+    return run.recipe.title, evaluate_task(task, run.scorer, split, choose_device(device))
 
 
 def _write(report: "Report", path: Path) -> None:

@@ -105,10 +105,13 @@ def _announce(trainer: "Trainer") -> None:
     recipe, kb = trainer.recipe, trainer.setup.kb
     dimension = recipe.options.get("dimension")
     say(
-        f"{recipe.model} on {kb.name}: {len(kb.train):,} facts, {len(kb.entities):,} entities, "
+        f"{recipe.title} on {kb.name}: {len(kb.train):,} facts, {len(kb.entities):,} entities, "
         f"{len(trainer.setup.timeline):,} instants; dimension {dimension}, batch {recipe.batch_size}, "
         f"at most {recipe.epochs} epochs, seed {recipe.seed}"
     )
+    if trainer.base is not None:
+        say(f"The model is that of {trainer.base.path}; only the gadgets learn · Ctrl-C is safe")
+        return
     epoch = trainer.seconds_per_epoch()
     left = max(recipe.epochs - trainer.state.epoch, 0)
     say(
@@ -177,7 +180,9 @@ def _report(trainer: "Trainer", metrics: dict[str, Any], output: Path, as_json: 
             f"dev ({metrics['protocol']} protocol): MRR {100 * dev['mrr']:.2f}  HITS@1 {100 * dev['hits@1']:.2f}  "
             f"HITS@3 {100 * dev['hits@3']:.2f}  HITS@10 {100 * dev['hits@10']:.2f}"
         )
-    say(
-        f"best epoch {metrics['best_epoch']} of {metrics['epochs']}, {duration(metrics['seconds'])} in all. "
-        f"Saved in {output}."
-    )
+    seconds, gadgets = metrics["seconds"], metrics.get("phase2")
+    if gadgets:
+        before = f"MRR {100 * gadgets['base_dev']['mrr']:.2f} without gadgets, " if dev else ""
+        say(f"{before}which learned for {duration(gadgets['seconds'])}")
+        seconds += gadgets["seconds"]
+    say(f"best epoch {metrics['best_epoch']} of {metrics['epochs']}, {duration(seconds)} in all. Saved in {output}.")

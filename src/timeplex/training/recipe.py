@@ -111,6 +111,11 @@ class Recipe(BaseModel):
             raise ValueError("time_weight must be 0 with loss = margin, which has no term for time")
         return self
 
+    @property
+    def title(self) -> str:
+        """The model and its gadgets, such as `timeplex-base + recurrence`."""
+        return " + ".join([self.model, *self.gadgets])
+
     def without_gadgets(self) -> "Recipe":
         """The recipe of phase 1 alone."""
         return self.model_copy(update={"gadgets": {}, "phase2": Phase2()})
