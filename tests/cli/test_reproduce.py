@@ -112,7 +112,8 @@ def test_an_interrupt_is_exit_130_and_said(
     workshop: Workshop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from timeplex.training.loop import Stopped, Trainer
+    from timeplex.training.loop import Trainer
+    from timeplex.training.state import Stopped
 
     def stop(*_: object, **__: object) -> None:
         raise Stopped

@@ -53,6 +53,15 @@ def test_every_table_is_full_when_nothing_is_missing(results: Results) -> None:
     assert "Not there yet" not in text
 
 
+def test_the_ablation_has_rows_for_the_gadgets_of_the_run(results: Results) -> None:
+    of_one = measured("wikidata12k", "timeplex", 0)
+    of_one["ablation"] = {"-rec": of_one["ablation"]["-rec"]}
+    results.add(Cell("wikidata12k", "timeplex", 0), of_one)
+    yago, wikidata = tables.ablation(results).split("**WIKIDATA12k**")
+    assert [row[0] for row in rows(yago)] == ["", "TimePlex", "− Pair", "− Rec", "− Pair − Rec"]
+    assert [row[0] for row in rows(wikidata)] == ["", "TimePlex", "− Rec"]
+
+
 def test_every_table_can_be_made_of_nothing(tmp_path: Path) -> None:
     empty = Results(tmp_path)
     assert empty.is_empty
@@ -73,6 +82,7 @@ def test_links_stand_beside_the_paper(results: Results) -> None:
     assert row[1:4] == [f"{mean:.2f} ± {deviation:.2f}", "23.64", f"{mean - 23.64:+.2f}"]
     hits = [100 * measured("yago11k", "timeplex", seed)["test"]["published-code"]["hits@10"] for seed in range(3)]
     assert row[7].startswith(f"{sum(hits) / 3:.2f} ± ")
+    assert {row[0] for row in rows(text)} >= {"TA (ComplEx)", "HyTE", "ComplEx"}  # the scorer that a recipe chose
     assert row[8] == "36.71"
     other = [100 * measured("yago11k", "timeplex", seed)["test"]["paper"]["mrr"] for seed in range(3)]
     assert row[-1].startswith(f"{sum(other) / 3:.2f}")

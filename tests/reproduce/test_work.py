@@ -12,7 +12,7 @@ from timeplex.reproduce import figures, work
 from timeplex.reproduce.complete import is_complete
 from timeplex.reproduce.plan import FIGURES, Cell, Wish
 from timeplex.reproduce.work import Audience, Workshop, do
-from timeplex.training.loop import Progress, Stopped
+from timeplex.training.state import Progress, Stopped
 
 COMPLEX = Wish.of(tables=["link"], datasets=["icews14"], models=["complex"])
 BOTH = Wish.of(tables=["link", "ablation"], datasets=["icews14"], models=["timeplex"])

@@ -19,9 +19,10 @@ from timeplex.errors import DamagedError, InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
 from timeplex.training import checkpoint
-from timeplex.training.loop import Stopped, Trainer
+from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
+from timeplex.training.state import Stopped
 
 SMALL = {"epochs": 3, "batch_size": 64, "precision": "float32"}
 

@@ -10,11 +10,12 @@ import timeplex
 from timeplex.errors import InputError
 from timeplex.evaluation.queries import Answers
 from timeplex.kb.facts import TemporalKB
-from timeplex.training.loop import Progress, Stopped, Trainer
+from timeplex.training.loop import Trainer
 from timeplex.training.phase2 import GadgetTrainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
 from timeplex.training.setup import Setup
+from timeplex.training.state import Progress, Stopped
 from timeplex.training.validation import dev_metrics
 
 CPU = torch.device("cpu")

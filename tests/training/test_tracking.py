@@ -14,9 +14,10 @@ import pytest
 
 import timeplex
 from timeplex.kb.facts import TemporalKB
-from timeplex.training.loop import Progress, Stopped, Trainer
+from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
+from timeplex.training.state import Progress, Stopped
 from timeplex.training.tracking import TRACKERS, Tracking, numbers, settings, track
 
 RECIPE = Recipe(

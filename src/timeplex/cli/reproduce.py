@@ -68,7 +68,7 @@ def _work(
 ) -> None:
     from timeplex.cli.train import display
     from timeplex.reproduce.work import Audience, Workshop, do
-    from timeplex.training.loop import Stopped
+    from timeplex.training.state import Stopped
 
     workshop = Workshop(runs, results, Path("recipes"), data_dir, device)
     try:

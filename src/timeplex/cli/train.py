@@ -12,8 +12,9 @@ from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, progress
 
 if TYPE_CHECKING:
     from timeplex.kb.facts import TemporalKB
-    from timeplex.training.loop import Listener, Progress, Trainer
+    from timeplex.training.loop import Trainer
     from timeplex.training.recipe import Recipe
+    from timeplex.training.state import Listener, Progress
 
 
 def train(
@@ -38,8 +39,9 @@ def train(
     Example: timeplex train sample -o runs/sample
     """
     from timeplex.errors import InputError
-    from timeplex.training.loop import Stopped, Trainer
+    from timeplex.training.loop import Trainer
     from timeplex.training.run import RunFolder
+    from timeplex.training.state import Stopped
     from timeplex.training.tracking import track
 
     tracking = track(trackers, output, _warn)

@@ -17,6 +17,7 @@ DECODERS = {
     "grid": "grid (the paper's text)",
     "expected-aeiou": "expected-aeiou (ours)",
 }
+SCORERS = {"transe": "TransE", "distmult": "DistMult", "complex": "ComplEx"}
 GADGETS = {"timeplex": "TimePlex", "-pair": "− Pair", "-rec": "− Rec", "-pair-rec": "− Pair − Rec"}
 SIZES = {
     "entities": "entities",
@@ -82,10 +83,16 @@ def link(results: Results) -> str:
                 for cell in beside(figure(record, "test", PRESET, metric), printed("link", dataset, model, metric))
             ]
             more = [percent(figure(record, "test", PRESET, "hits@3")), percent(figure(record, "test", "paper", "mrr"))]
-            rows.append([MODELS[model], *cells, *more])
+            rows.append([_with_scorer(model, record), *cells, *more])
         return markdown(["", *_headers(list(LINK.values())), "HITS@3", "MRR, `paper`"], rows)
 
     return _by_dataset(TABLES["link"][0], table)
+
+
+def _with_scorer(model: str, record: Values | None) -> str:
+    """The model's name, with the scorer that its recipe chose among several."""
+    scorer = "" if record is None else record["recipe"]["options"].get("scorer", "")
+    return f"{MODELS[model]} ({SCORERS[scorer]})" if scorer else MODELS[model]
 
 
 def significance(results: Results) -> str:
@@ -188,6 +195,8 @@ def ablation(results: Results) -> str:
         chosen = None if record is None else record.get("decoder")
         rows = []
         for row, name in GADGETS.items():
+            if record is not None and row not in ("timeplex", *record.get("ablation", ())):
+                continue  # a gadget that this run does not have
             at = (lambda *path: ("test", PRESET, *path)) if row == "timeplex" else (lambda *path: path)
             inside = () if row == "timeplex" else ("ablation", row)
             links = [

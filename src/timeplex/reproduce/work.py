@@ -16,9 +16,10 @@ from timeplex.reproduce.measure import has_lasting_facts, measure, significance
 from timeplex.reproduce.plan import FIGURES, PAIRS, Cell, Wish
 from timeplex.reproduce.records import Results
 from timeplex.training import recipe as recipes
-from timeplex.training.loop import Listener, Trainer, choose_device
+from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun
+from timeplex.training.state import Listener
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,12 @@ numbers as one that was not (on the same machine, versions and number of threads
 """
 
 import json
-import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,51 +28,11 @@ from timeplex.training.phase2 import GadgetTrainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun, machine
 from timeplex.training.setup import Setup
+from timeplex.training.state import Listener, Progress, State, Stopped
 from timeplex.training.tracking import Tracking
 from timeplex.training.validation import dev_metrics
 
 CHECKPOINT_SECONDS = 60.0
-
-
-class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
-    """Training was stopped by Ctrl-C, after a checkpoint."""
-
-
-@dataclass
-class State:
-    """Where training stands; with the tables and the optimiser's sums it is all that a resume needs."""
-
-    step: int = 0
-    epoch: int = 0
-    batch: int = 0
-    loss_sum: float = 0.0
-    learning_rate: float = 0.0
-    best: float = -math.inf
-    best_epoch: int = -1
-    looks_since_best: int = 0
-    looks_since_lowered: int = 0
-    seconds: float = 0.0
-    precision: str = "float32"
-    trace: list[dict[str, Any]] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a listener hears after each batch, and once more when an epoch has `ended`."""
-
-    epoch: int  # from 1
-    epochs: int
-    batch: int
-    batches: int
-    loss: float
-    dev: float | None  # the last look
-    best: float | None
-    seconds: float
-    ended: bool
-    gadgets: str = ""  # those that learn in phase 2
-
-
-Listener = Callable[[Progress], None]
 
 
 def _base(folder: Path, kb: TemporalKB, recipe: Recipe) -> TrainedRun:

@@ -1,0 +1,47 @@
+"""Where a training stands, and what is told of it."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
+    """Training was stopped by Ctrl-C, after a checkpoint."""
+
+
+@dataclass
+class State:
+    """Where training stands; with the tables and the optimiser's sums it is all that a resume needs."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss_sum: float = 0.0
+    learning_rate: float = 0.0
+    best: float = -math.inf
+    best_epoch: int = -1
+    looks_since_best: int = 0
+    looks_since_lowered: int = 0
+    seconds: float = 0.0
+    precision: str = "float32"
+    trace: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener hears after each batch, and once more when an epoch has `ended`."""
+
+    epoch: int  # from 1
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    dev: float | None  # the last look
+    best: float | None
+    seconds: float
+    ended: bool
+    gadgets: str = ""  # those that learn in phase 2
+
+
+Listener = Callable[[Progress], None]
