@@ -16,7 +16,7 @@ METHODS = ("complex", "ta", "hyte", "de-simple", "tnt-complex", "timeplex-base",
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_shipped_recipes_parse(path: Path) -> None:
     recipe = recipes.read(path)
-    assert recipe.model == ("timeplex-base" if path.stem == "timeplex" else path.stem)
+    assert recipe.model == {"timeplex": "timeplex-base", "hyte-transe": "hyte"}.get(path.stem, path.stem)
     assert bool(recipe.gadgets) == (path.stem == "timeplex")
     assert recipes.parse(recipe.model_dump(), "again") == recipe
     assert recipe.options["dimension"] in (200, 400)
