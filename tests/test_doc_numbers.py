@@ -114,11 +114,11 @@ def test_filters_and_decoders_side_by_side() -> None:
             [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
         )
     }
-    files = [ROOT / "results" / "filters" / f"{name}-timeplex-base.json" for name in ("yago11k", "wikidata12k")]
-    results = [json.loads(file.read_text()) for file in files]
+    files = [ROOT / "results" / name / "timeplex-base.json" for name in ("yago11k", "wikidata12k")]
+    results = [json.loads(file.read_text())["by_seed"]["0"] for file in files]
     for name in FILTERS:
-        of = [result["link"][name]["both"] for result in results]
+        of = [result["filters"][name] for result in results]
         assert stated[name] == [f"{100 * each[key]:.2f}" for each in of for key in ("mrr", "hits@1", "hits@10")]
     for name in ("mean-mass", "grid", "expected-aeiou"):
-        of = [result["time"][name] for result in results]
+        of = [result["decoders"][name] for result in results]
         assert stated[name] == [f"{100 * each[key]:.2f}" for each in of for key in ("aeiou@1", "giou@1", "tac@1")]
