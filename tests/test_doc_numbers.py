@@ -102,7 +102,9 @@ def test_forms_of_gadgets() -> None:
     wikidata = {" ".join(run["settings"]): 100 * run["dev"]["mrr"] for run in recorded("wikidata12k-gadgets.jsonl")}
     base = 100 * recorded("wikidata12k-gadgets.jsonl")[0]["phase2"]["base_dev"]["mrr"]
     ours, paper = wikidata[""], wikidata["gadgets.recurrence.form=paper"]
-    told = f"the base model from {base:.2f} to {ours:.2f} in the form of the published code and to {paper:.2f} in that of"
+    told = (
+        f"the base model from {base:.2f} to {ours:.2f} in the form of the published code and to {paper:.2f} in that of"
+    )
     assert told in " ".join(text.split())
 
 
