@@ -104,14 +104,14 @@ class WithGadgets:
         """Scores of all entities as objects."""
         rows = self.model.objects(s, r, span)
         for gadget in self.gadgets.values():
-            rows = rows + gadget.strength * gadget.objects_at(s, r, span[0])
+            rows = torch.add(rows, gadget.objects_at(s, r, span[0]), alpha=float(gadget.strength))
         return rows
 
     def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
         """Scores of all entities as subjects."""
         rows = self.model.subjects(r, o, span)
         for gadget in self.gadgets.values():
-            rows = rows + gadget.strength * gadget.subjects_at(r, o, span[0])
+            rows = torch.add(rows, gadget.subjects_at(r, o, span[0]), alpha=float(gadget.strength))
         return rows
 
     def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:

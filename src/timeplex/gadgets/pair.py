@@ -20,6 +20,9 @@ SUBJECT: Side = 0
 OBJECT: Side = 1
 Bools = NDArray[np.bool_]
 
+LEAST = 1e-37
+"""Less than any sum of weights (`_relative_weights`), for dividing 0 by 0."""
+
 BLOCK = 4_000_000
 """So many densities are computed at once; a table of them takes 16 MB."""
 
@@ -127,9 +130,9 @@ class Pair(Gadget):
 
     def _terms(self, side: Side, r: Tensor, other: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
         """exp(w) (N(gap) + b) and exp(w) for pairs of relations; the arguments broadcast."""
-        weight = self._relative_weights(side)[r, other]
+        weight = _pick(self._relative_weights(side), r, other)
         height = density(gap, self.mean[side][r, other], self.sigma[side][r, other], normalised=not self._same_relation)
-        return weight * (height * (self.cases[side][r, other] > 0) + self.bias[side][r, other]), weight
+        return weight * (height * (self.cases[side][r, other] > 0) + _pick(self.bias[side], r, other)), weight
 
     def _relative_weights(self, side: Side) -> Tensor:
         """exp(w − max w) by (r, r′): weights are only compared among those of one r, so the maximum can be taken off.
@@ -202,20 +205,24 @@ class Pair(Gadget):
             self._ratios(side, relation[start : start + step], when[start : start + step])
             for start in range(0, len(keys), step)
         ]
-        return torch.cat(parts)[where] if parts else self.bias.new_zeros(0, kinds.entities)
+        return torch.cat(parts).index_select(0, where) if parts else self.bias.new_zeros(0, kinds.entities)
 
     def _ratios(self, side: Side, r: Tensor, when: Tensor) -> Tensor:
         """The means of every entity for distinct queries (r, when): (n, entities)."""
         kinds = self._kinds[side]
         other = to_torch(kinds.relation, r)
         gap = when[:, None] - to_torch(kinds.when, r)[None, :]
-        numerator, denominator = self._terms(side, r[:, None], other[None, :], gap)
+        numerator, _ = self._terms(side, r[:, None], other[None, :], gap)
+        # The denominators do not depend on time, so that one for each relation is enough.
+        relations, which = torch.unique(r, return_inverse=True)
+        weights = self._relative_weights(side)[relations]
         if not self._same_relation:
-            counts = r[:, None] != other[None, :]
-            numerator, denominator = numerator * counts, denominator * counts
-        matrix = kinds.counts(r.device).to(numerator.dtype)
-        total = torch.sparse.mm(matrix, torch.cat([numerator, denominator]).T)
-        return _ratio(total[:, : len(r)], total[:, len(r) :]).T
+            numerator = numerator * (r[:, None] != other[None, :])
+            weights = weights.scatter(1, relations[:, None], 0.0)
+        by_kind, by_relation = (matrix.to(numerator.dtype) for matrix in kinds.counts(r.device))
+        numerators = torch.sparse.mm(by_kind, numerator.T).T
+        denominators = torch.sparse.mm(by_relation, weights.T).T.contiguous()
+        return _ratio(numerators, denominators.index_select(0, which))
 
     def _answered(
         self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
@@ -240,33 +247,40 @@ class Pair(Gadget):
     ) -> Tensor:
         """Put right the scores of facts that were evidence for themselves."""
         scores = self.score_at(*fact, None if own is None else own[query])
-        return rows.index_put((query, answer), scores)
+        return rows.index_put_((query, answer), scores)
 
 
 class _Kinds:
-    """The facts of every entity in one role, counted by kind (relation, time)."""
+    """The facts of every entity in one role, counted by kind (relation, time), and by relation alone."""
 
     def __init__(self, entity: Ints, evidence: Evidence) -> None:
         (self.relation, self.when), kind = distinct(evidence.r, evidence.t)
         self.entities = evidence.entities
-        cells, number = np.unique(entity * len(self.when) + kind, return_counts=True)
-        self._where = np.stack([cells // max(len(self.when), 1), cells % max(len(self.when), 1)])
-        self._number = number
-        self._matrix: Tensor | None = None
+        self._matrices = (
+            _counts(entity, kind, (evidence.entities, len(self.when))),
+            _counts(entity, evidence.r, (evidence.entities, evidence.relations)),
+        )
 
-    def counts(self, device: torch.device) -> Tensor:
-        """(entities, kinds), sparse."""
-        if self._matrix is None or self._matrix.device != device:
-            shape = (self.entities, len(self.when))
-            values = torch.from_numpy(self._number).float()
-            matrix = torch.sparse_coo_tensor(
-                torch.from_numpy(self._where), values, shape, check_invariants=True, is_coalesced=True
-            )
-            self._matrix = matrix.to(device)
-        return self._matrix
+    def counts(self, device: torch.device) -> tuple[Tensor, Tensor]:
+        """(entities, kinds) and (entities, relations), sparse."""
+        if self._matrices[0].device != device:
+            self._matrices = (self._matrices[0].to(device), self._matrices[1].to(device))
+        return self._matrices
+
+
+def _counts(row: Ints, column: Ints, shape: tuple[int, int]) -> Tensor:
+    """How often each row meets each column, as a sparse matrix."""
+    (rows, columns), which = distinct(row, column)
+    where, number = torch.from_numpy(np.stack([rows, columns])), torch.from_numpy(np.bincount(which)).float()
+    return torch.sparse_coo_tensor(where, number, shape, check_invariants=True, is_coalesced=True)
+
+
+def _pick(table: Tensor, r: Tensor, other: Tensor) -> Tensor:
+    """table[r, other], where the indices broadcast; the gradient is the same each time, also with several threads."""
+    place = r * table.shape[1] + other
+    return table.flatten().index_select(0, place.flatten()).view(place.shape)
 
 
 def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, 0 where there is nothing to divide by."""
-    there = denominator > 0
-    return torch.where(there, numerator / torch.where(there, denominator, 1), 0)
+    """numerator / denominator, 0 where both are."""
+    return numerator / denominator.clamp(min=LEAST)

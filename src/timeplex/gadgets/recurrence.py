@@ -64,7 +64,7 @@ class Recurrence(Gadget):
         np.minimum.at(nearest, query, gap)
         found = np.flatnonzero(nearest < NONE)
         scores = self.bias.new_zeros(len(s))
-        return scores.index_put((to_torch(found, s),), self._value(relation[found], nearest[found]))
+        return scores.index_put_((to_torch(found, s),), self._value(relation[found], nearest[found]))
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
         """(n, entities)."""
@@ -92,7 +92,7 @@ class Recurrence(Gadget):
         row, position = np.nonzero(nearest < NONE)
         query = query[begins][row]
         values = self._value(relation[query], nearest[row, position])
-        return scores.index_put((to_torch(query, s), to_torch(position, s)), values)
+        return scores.index_put_((to_torch(query, s), to_torch(position, s)), values)
 
     def reasons(self, s: int, r: int, o: int, t: int) -> list[Reason]:
         """The nearest fact alone; of two equally near ones the earlier."""
@@ -119,7 +119,7 @@ class Recurrence(Gadget):
         query = cells // entities
         scores = self.bias.new_zeros(len(given), entities)
         where = (to_torch(query, given), to_torch(cells % entities, given))
-        return scores.index_put(where, self._value(relation[query], nearest))
+        return scores.index_put_(where, self._value(relation[query], nearest))
 
     def _gaps(self, query: Ints, fact: Ints, t: Tensor, own: Tensor | None) -> Ints:
         """|t − t′| of pairs of query and fact, NONE for those that do not count."""
@@ -132,5 +132,9 @@ class Recurrence(Gadget):
     def _value(self, relation: Ints, gap: Ints) -> Tensor:
         """w_r N(δ | μ_r, σ_r) + b_r, or b_r alone: (n,) in and out."""
         r = to_torch(relation, self.bias)
-        height = density(to_torch(gap, r), self.mean[r], self.sigma[r], normalised=self.options.form == "paper")
-        return self.weight[r] * height * self.recurs[r] + self.bias[r]
+        # index_select has the same gradient each time, also with several threads.
+        mean, sigma, weight, bias = (
+            table.index_select(0, r) for table in (self.mean, self.sigma, self.weight, self.bias)
+        )
+        height = density(to_torch(gap, r), mean, sigma, normalised=self.options.form == "paper")
+        return weight * height * self.recurs[r] + bias
