@@ -99,6 +99,9 @@ def test_forms_of_gadgets() -> None:
     for settings, row in rows.items():
         assert f"| {row} | {100 * runs[settings]['dev']['mrr']:.2f} |" in text
         assert f"| the base model alone | {100 * runs[settings]['phase2']['base_dev']['mrr']:.2f} |" in text
+    alone = runs["phase2.together=false"]["phase2"]["trace"]
+    recurrence = max(line["dev"]["mrr"] for line in alone if line["gadgets"] == "recurrence")
+    assert f"Recurrence alone reaches {100 * recurrence:.2f}." in text
     wikidata = {" ".join(run["settings"]): 100 * run["dev"]["mrr"] for run in recorded("wikidata12k-gadgets.jsonl")}
     base = 100 * recorded("wikidata12k-gadgets.jsonl")[0]["phase2"]["base_dev"]["mrr"]
     ours, paper = wikidata[""], wikidata["gadgets.recurrence.form=paper"]

@@ -1,7 +1,7 @@
 """Every registered gadget keeps every law, in both forms, on small KBs with all that is awkward."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -33,13 +33,7 @@ SIZES = st.builds(
 Law = Callable[[Case], None]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tables of a few numbers: a second thread only costs, and on a busy machine much."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def close(one: Tensor, other: Tensor, what: str) -> None:

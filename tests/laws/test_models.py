@@ -1,10 +1,8 @@
 """Every registered model keeps every law, with all its options; models with a mistake do not."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,13 +27,7 @@ WORLDS = st.builds(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tables of a few numbers: a second thread only costs, and on a busy machine much."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def described(value: object) -> str | None:
