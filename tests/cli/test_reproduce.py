@@ -24,6 +24,8 @@ def test_from_nothing_to_a_page(timeplex: Timeplex, workshop: Workshop) -> None:
     assert "1 of 1: complex on icews14, seed 0: training" in answer.err
     assert "epoch 2/2" in answer.err
     assert "| ComplEx | " in answer.out
+    assert "**ICEWS14**" in answer.out
+    assert "**YAGO11k**" not in answer.out
     assert answer.out.endswith("docs/results.md is written, with 0 figures.\n")
     mrr = json.loads(Path("results/icews14/complex.json").read_text())["test"]["published-code"]["mrr"]
     assert f"| ComplEx | {100 * mrr:.2f} | 45.50 |" in Path("docs/results.md").read_text()

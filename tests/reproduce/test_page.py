@@ -130,6 +130,23 @@ def test_a_missing_seed_and_model_are_named(results: Results) -> None:
     text = tables.missing(results)
     assert "- YAGO11k: HyTE (seed 2). `timeplex reproduce --dataset yago11k --model hyte`" in text
     assert "- ICEWS14: TA. `timeplex reproduce --dataset icews14 --model ta`" in text
+    assert "Left for later" not in text
+
+
+def test_long_runs_without_a_result_are_named(results: Results) -> None:
+    (results.folder / "icews05-15" / "ta.json").unlink()
+    assert tables.missing(results) == (
+        "Nothing is missing: every cell has its result. Left for later, because they take hours: "
+        "TA on ICEWS05-15 (`timeplex reproduce --dataset icews05-15 --model ta`)."
+    )
+
+
+def test_a_table_can_be_about_some_data_sets(results: Results) -> None:
+    for name, table in tables.ALL.items():
+        whole, of_yago = table(results), table(results, ("yago11k",))
+        others = [tables.title(dataset) for dataset in TABLES[name][0] if dataset != "yago11k"]
+        assert not any(other in of_yago for other in others), name
+        assert of_yago == whole if not others else len(of_yago) < len(whole)
 
 
 def test_figures_are_drawn_from_records_alone(results: Results, tmp_path: Path) -> None:

@@ -4,16 +4,21 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.models import MODELS as REGISTERED
-from timeplex.reproduce.plan import DATASETS, FIGURES, MODELS, TABLES, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, TABLES, Cell, Wish
 
 
-def test_everything_is_every_cell() -> None:
+def test_everything_is_every_cell_but_those_for_later() -> None:
     cells = Wish.of().cells()
-    assert len(cells) == len(set(cells)) == 7 * 3 + 7 + 7 + 7
+    assert len(cells) == len(set(cells)) == 7 * 3 + 7 + 7 + 7 - len(LATER)
     assert Wish.of().tables == tuple(TABLES)
     assert Wish.of().figures == tuple(FIGURES)
     assert {cell.seed for cell in cells if cell.dataset == "yago11k"} == {0, 1, 2}
     assert {cell.seed for cell in cells if cell.dataset != "yago11k"} == {0}
+
+
+def test_a_long_run_is_made_if_its_model_is_named() -> None:
+    assert Cell("icews05-15", "ta", 0) not in Wish.of(datasets=["icews05-15"]).cells()
+    assert Wish.of(datasets=["icews05-15"], models=["ta"]).cells() == [Cell("icews05-15", "ta", 0)]
 
 
 def test_a_base_comes_before_what_needs_it() -> None:

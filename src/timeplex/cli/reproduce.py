@@ -56,7 +56,7 @@ def reproduce(
     drawn = pictures.draw(recorded, docs / "figures")
     path = page.write(recorded, docs)
     for name in wish.tables if tables else ():
-        for line in [*ALL[name](recorded).splitlines(), ""]:
+        for line in [*ALL[name](recorded, wish.datasets).splitlines(), ""]:
             say(line)
     absent = sum(not recorded.has(cell) for cell in wish.cells())
     lacking = f" {absent} of {counted(len(wish.cells()), 'run')} have no result yet." if absent else ""

@@ -1,10 +1,11 @@
 """The tables of docs/results.md from records and the paper's numbers, in Markdown."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from timeplex.kb.benchmarks import BENCHMARKS
 from timeplex.reproduce.figures import likeliest
-from timeplex.reproduce.plan import FIGURES, LASTING, MODELS, SEEDS, TABLES, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, SEEDS, TABLES, Cell, Wish
 from timeplex.reproduce.published import printed, published
 from timeplex.reproduce.records import Results, Values, command, figure
 
@@ -66,11 +67,16 @@ def _headers(names: Sequence[str]) -> list[str]:
     return [header for name in names for header in (name, "paper", "Δ")]
 
 
-def _by_dataset(datasets: Sequence[str], table: Callable[[str], str]) -> str:
-    return "\n\n".join(f"**{title(dataset)}**\n\n{table(dataset)}" for dataset in datasets)
+def _by_dataset(name: str, datasets: Sequence[str], table: Callable[[str], str]) -> str:
+    return "\n\n".join(f"**{title(dataset)}**\n\n{table(dataset)}" for dataset in _needed(name, datasets))
 
 
-def link(results: Results) -> str:
+def _needed(name: str, datasets: Sequence[str]) -> list[str]:
+    """Those of the data sets that a table is about."""
+    return [dataset for dataset in TABLES[name][0] if dataset in datasets]
+
+
+def link(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Link prediction on test, ours beside the paper's; the last column is by the other protocol."""
 
     def table(dataset: str) -> str:
@@ -86,7 +92,7 @@ def link(results: Results) -> str:
             rows.append([_with_scorer(model, record), *cells, *more])
         return markdown(["", *_headers(list(LINK.values())), "HITS@3", "MRR, `paper`"], rows)
 
-    return _by_dataset(TABLES["link"][0], table)
+    return _by_dataset("link", datasets, table)
 
 
 def _with_scorer(model: str, record: Values | None) -> str:
@@ -111,7 +117,7 @@ def significance(results: Results) -> str:
     return markdown(["test, seed 0", "difference of MRR", "95 % interval", "p"], rows)
 
 
-def time(results: Results) -> str:
+def time(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Time prediction by every decoder; the one that dev chose is marked."""
 
     def table(dataset: str) -> str:
@@ -127,17 +133,18 @@ def time(results: Results) -> str:
                 rows.append(["", f"{name} ←" if chosen else name, *ours, dev])
         return markdown(["", "decoder", *TIME.values(), "aeIOU@10", "dev aeIOU@1"], rows)
 
-    return _by_dataset(TABLES["time"][0], table)
+    return _by_dataset("time", datasets, table)
 
 
-def ordering(results: Results) -> str:
+def ordering(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Top predictions that break an ordering."""
+    named = _needed("ordering", datasets)
     rows = [
         [
             MODELS[model],
             *(
                 cell
-                for dataset in LASTING
+                for dataset in named
                 for cell in beside(
                     figure(results.record(dataset, model), "ordering", "share"), printed("ordering", dataset, model)
                 )
@@ -145,14 +152,13 @@ def ordering(results: Results) -> str:
         ]
         for model in TABLES["ordering"][1]
     ]
-    return markdown(["% of test queries", *_headers([title(dataset) for dataset in LASTING])], rows)
+    return markdown(["% of test queries", *_headers([title(dataset) for dataset in named])], rows)
 
 
-def classes(results: Results) -> str:
+def classes(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """aeIOU@1 by class of the relation, as the published code decodes and by the decoder that dev chose."""
-    dataset = "yago11k"
     rows = []
-    for model in TABLES["classes"][1]:
+    for dataset, model in product(_needed("classes", datasets), TABLES["classes"][1]):
         record = results.record(dataset, model)
         names = ("instant", "short", "long")
         rows.append([MODELS[model], "the paper", *(number(printed("classes", dataset, model, name)) for name in names)])
@@ -163,7 +169,7 @@ def classes(results: Results) -> str:
     return markdown(["aeIOU@1", "decoder", "instant", "short", "long"], rows)
 
 
-def filter_(results: Results) -> str:
+def filter_(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Link prediction where a known answer is forgiven only with the very span of the query."""
 
     def table(dataset: str) -> str:
@@ -184,10 +190,10 @@ def filter_(results: Results) -> str:
             )
         return markdown(["", *_headers(list(LINK.values()))], rows)
 
-    return _by_dataset(TABLES["filter"][0], table)
+    return _by_dataset("filter", datasets, table)
 
 
-def ablation(results: Results) -> str:
+def ablation(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """TimePlex with gadgets left out."""
 
     def table(dataset: str) -> str:
@@ -213,31 +219,29 @@ def ablation(results: Results) -> str:
         headers = _headers([*LINK.values(), "aeIOU@1, mean-mass"])
         return markdown(["", *headers, f"aeIOU@1, {chosen or 'chosen on dev'}"], rows)
 
-    return _by_dataset(TABLES["ablation"][0], table)
+    return _by_dataset("ablation", datasets, table)
 
 
-def params(results: Results) -> str:
+def params(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Numbers of parameters."""
-    datasets, models = TABLES["params"]
-    rows = []
-    for model in models:
-        records = [results.record(dataset, model) for dataset in datasets]
+    named, rows = _needed("params", datasets), []
+    for model in TABLES["params"][1]:
+        records = [results.record(dataset, model) for dataset in named]
         counts = [NONE if record is None else f"{record['parameters']:,}" for record in records]
         rows.append([MODELS[model], published()["params"][model], *counts])
-    return markdown(["", "the paper", *(title(dataset) for dataset in datasets)], rows)
+    return markdown(["", "the paper", *(title(dataset) for dataset in named)], rows)
 
 
-def stats(results: Results) -> str:
+def stats(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Sizes of the data sets."""
-    datasets = TABLES["stats"][0]
-    rows = []
+    named, rows = _needed("stats", datasets), []
     for size, name in SIZES.items():
         cells = []
-        for dataset in datasets:
+        for dataset in named:
             ours, paper = results.read(f"{dataset}/stats"), printed("stats", dataset, size)
             cells += [NONE if ours is None else f"{ours[size]:,}", NONE if paper is None else f"{paper:,.0f}"]
         rows.append([name, *cells])
-    return markdown(["", *(header for dataset in datasets for header in (title(dataset), "paper"))], rows)
+    return markdown(["", *(header for dataset in named for header in (title(dataset), "paper"))], rows)
 
 
 def births(results: Results) -> str:
@@ -256,17 +260,30 @@ def births(results: Results) -> str:
 def missing(results: Results) -> str:
     """What has no result yet, and how to get it."""
     absent: dict[str, dict[str, list[int]]] = {}
-    for cell in Wish.of().cells():
+    cells = Wish.of().cells()
+    for cell in cells:
         if not results.has(cell):
             absent.setdefault(cell.dataset, {}).setdefault(cell.model, []).append(cell.seed)
+    later = _later(results)
     if not absent:
-        return "Nothing is missing: every cell has its result."
+        return f"Nothing is missing: every cell has its result.{later}"
     lines = []
     for dataset, models in absent.items():
         names = ", ".join(f"{MODELS[model]}{_seeds(dataset, seeds)}" for model, seeds in models.items())
-        some = len(models) < len(MODELS)
+        some = len(models) < len({cell.model for cell in cells if cell.dataset == dataset})
         lines.append(f"- {title(dataset)}: {names}. `{command(dataset=[dataset], model=list(models) if some else [])}`")
-    return "\n".join(["These have no result yet, and show as –. The command makes them.", "", *lines])
+    return "\n".join([f"These have no result yet, and show as –. The command makes them.{later}", "", *lines])
+
+
+def _later(results: Results) -> str:
+    """Which of the long runs, that are made only if they are named, have no result."""
+    cells = [Cell(*pair, 0) for pair in product(DATASETS, MODELS) if pair in LATER]
+    absent = [cell for cell in cells if not results.has(cell)]
+    if not absent:
+        return ""
+    names = ", ".join(f"{MODELS[cell.model]} on {title(cell.dataset)}" for cell in absent)
+    asked = command(dataset=sorted({cell.dataset for cell in absent}), model=[cell.model for cell in absent])
+    return f" Left for later, because they take hours: {names} (`{asked}`)."
 
 
 def _seeds(dataset: str, seeds: Sequence[int]) -> str:
@@ -278,20 +295,20 @@ def _seeds(dataset: str, seeds: Sequence[int]) -> str:
 def provenance(results: Results) -> str:
     """What each result comes from: seeds, time, machine, command."""
     rows = []
-    for cell in dict.fromkeys(Cell(cell.dataset, cell.model, 0) for cell in Wish.of().cells()):
-        record = results.record(cell.dataset, cell.model)
+    for dataset, model in product(DATASETS, MODELS):
+        record = results.record(dataset, model)
         if record is not None:
             seconds = ", ".join(f"{value:,.0f}" for value in record["seconds"].values())
             machine = f"{record['machine']['threads']} threads, {record['machine']['device']}"
             seeds = ", ".join(map(str, record["seeds"]))
-            name = f"{MODELS[cell.model]} on {title(cell.dataset)}"
+            name = f"{MODELS[model]} on {title(dataset)}"
             rows.append([name, seeds, seconds, machine, f"`{record['command']}`"])
     if not rows:
         return "There are no results yet."
     return markdown(["", "seeds", "training seconds", "machine", "command"], rows)
 
 
-ALL: dict[str, Callable[[Results], str]] = {
+ALL: dict[str, Callable[..., str]] = {
     "link": link,
     "time": time,
     "ordering": ordering,
