@@ -26,18 +26,28 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_train_says_what_and_how_long_and_saves(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     answer = timeplex("train", small, "-o", str(tmp_path / "run"), *FAST)
     assert answer.code == 0
-    assert "timeplex-base on" in answer.out
+    assert "timeplex-base + recurrence + pair on" in answer.out
     assert "an epoch" in answer.out
     assert "dev (published-code protocol): MRR" in answer.out
     assert "epoch 2/2" in answer.err
     assert {path.name for path in (tmp_path / "run").iterdir()} == {
         "MANIFEST.json",
+        "gadgets.safetensors",
         "kb",
         "metrics.json",
         "model.safetensors",
         "recipe.json",
         "trace.jsonl",
     }
+
+
+def test_the_full_model_is_the_default_and_the_base_has_its_name(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    answers = [
+        timeplex("train", small, "-o", str(tmp_path / f"run{name}"), *FAST, *(["--model", name] if name else []))
+        for name in ("", "timeplex", "timeplex-base")
+    ]
+    heads = [answer.out.splitlines()[0].partition(" on ")[0] for answer in answers]
+    assert heads == ["timeplex-base + recurrence + pair", "timeplex-base + recurrence + pair", "timeplex-base"]
 
 
 def test_json(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
@@ -50,8 +60,9 @@ def test_json(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-
 def test_gadgets_on_a_model_that_is_there(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     base, run = str(tmp_path / "base"), str(tmp_path / "run")
     gadgets = ["--set", "gadgets.recurrence={weight = 2.0}", "--set", "gadgets.pair={}", "--set", "phase2.epochs=1"]
-    assert timeplex("train", small, "-o", base, *FAST).code == 0
-    answer = timeplex("train", small, "-o", run, *FAST, *gadgets, "--base", base)
+    of_base = ["--model", "timeplex-base", *FAST]
+    assert timeplex("train", small, "-o", base, *of_base).code == 0
+    answer = timeplex("train", small, "-o", run, *of_base, *gadgets, "--base", base)
     assert answer.code == 0
     assert "timeplex-base + recurrence + pair on" in answer.out
     assert f"The model is that of {base}; only the gadgets learn" in answer.out
@@ -62,7 +73,9 @@ def test_gadgets_on_a_model_that_is_there(timeplex, small: str, tmp_path: Path) 
     assert (tmp_path / "run" / "gadgets.safetensors").is_file()
     assert "timeplex-base + recurrence + pair on" in timeplex("evaluate", run).out
     assert json.loads(timeplex("evaluate", run, "--json").out)["model"] == "timeplex-base + recurrence + pair"
-    wrong = timeplex("train", small, "-o", str(tmp_path / "other"), *FAST, *gadgets, "--set", "seed=3", "--base", base)
+    wrong = timeplex(
+        "train", small, "-o", str(tmp_path / "other"), *of_base, *gadgets, "--set", "seed=3", "--base", base
+    )
     assert (wrong.code, wrong.out) == (2, "")
     assert "another recipe" in wrong.err
     assert not (tmp_path / "other").exists()

@@ -94,11 +94,11 @@ def _read(kb: str, data_dir: Path | None) -> "TemporalKB":
 def _recipe(data: "TemporalKB", model: str | None, path: Path | None, settings: list[str]) -> "Recipe":
     from timeplex.errors import InputError
     from timeplex.training import recipe as recipes
-    from timeplex.training.choose import suitable
+    from timeplex.training.choose import FULL, suitable
 
     if path is not None and model is not None:
         raise InputError("Both a recipe and a model are given.", "A recipe names its model: leave out --model.")
-    chosen = recipes.read(path) if path is not None else suitable(data, model or "timeplex-base")
+    chosen = recipes.read(path) if path is not None else suitable(data, model or FULL)
     return chosen.with_settings(settings)
 
 
