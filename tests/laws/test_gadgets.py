@@ -1,7 +1,9 @@
 """Every registered gadget keeps every law, in both forms, on small KBs with all that is awkward."""
 
 import copy
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -321,3 +323,15 @@ def test_every_gadget_keeps_every_law_on_many_kbs(law: Law, name: str, form: str
 
 def test_the_gadgets_of_the_paper_are_there() -> None:
     assert set(oracle.ORACLES) <= set(GADGETS)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_the_example_keeps_every_law(law: Law) -> None:
+    """The gadget that docs/extending.md shows."""
+    before = dict(GADGETS)
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "my_gadget.py"))
+    try:
+        keeps(law, "demand", "paper", QUICK)
+    finally:
+        GADGETS.clear()
+        GADGETS.update(before)
