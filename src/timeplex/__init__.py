@@ -11,10 +11,12 @@ __version__ = "0.1.0"
 _WHERE = {
     "Granularity": "timeplex.kb.dates",
     "TemporalKB": "timeplex.kb.facts",
+    "audit": "timeplex.auditing.audit",
     "describe": "timeplex.kb.stats",
     "evaluate_scores": "timeplex.evaluation.report",
     "generate": "timeplex.kb.synthetic",
     "leakage": "timeplex.kb.split",
+    "load": "timeplex.inference.trained",
     "read": "timeplex.kb.source",
     "split_by_time": "timeplex.kb.split",
     "split_randomly": "timeplex.kb.split",
@@ -25,7 +27,9 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from timeplex.auditing.audit import audit as audit
     from timeplex.evaluation.report import evaluate_scores as evaluate_scores
+    from timeplex.inference.trained import load as load
     from timeplex.kb.dates import Granularity as Granularity
     from timeplex.kb.facts import TemporalKB as TemporalKB
     from timeplex.kb.source import read as read

@@ -69,7 +69,7 @@ def test_an_unknown_kb(timeplex: Timeplex) -> None:
 def test_a_model_that_keeps_the_laws(timeplex: Timeplex) -> None:
     answer = timeplex("check-model", "transe", "--examples", "2")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.count(" pass ") == 10
+    assert answer.out.count(" pass ") == 11
     assert "FAIL" not in answer.out
     assert answer.out.endswith("All laws hold in 2 worlds with 2 sets of options.\n")
 

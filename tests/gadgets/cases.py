@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 import torch
 from torch import Tensor
 
 from timeplex.gadgets import Evidence, Gadget
 from timeplex.kb import spans
-from timeplex.kb.facts import Facts
+from timeplex.kb.dates import Granularity
+from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.kb.names import Names
+from timeplex.kb.problems import SCHEMA, Problems
 
 Row = tuple[int, int, int, int, int]
 
@@ -64,6 +68,14 @@ def build(
     return kind(evidence, kind.options_type(**options)).double()
 
 
+def kb_of(
+    rows: Sequence[Row], entities: Sequence[str], relations: Sequence[str], unit: Granularity = Granularity.YEAR
+) -> TemporalKB:
+    """Rows as the training facts of a KB; names must be in sorted order."""
+    names = (Names(pl.Series(list(each), dtype=pl.String)) for each in (entities, relations))
+    return TemporalKB(*names, unit, {"train": facts_of(rows)}, Problems(pl.DataFrame(schema=SCHEMA), len(rows)))
+
+
 class Case:
     """A KB, a gadget with random weights, and questions; all from the sizes and a seed."""
 
@@ -112,6 +124,10 @@ class Case:
                     t = self.instants.index(int(evidence.t[own]))
             found.append((*triple, t, own))
         return Query(*torch.tensor(found, dtype=torch.long).reshape(-1, 5).T)
+
+    def kb(self) -> TemporalKB:
+        """The rows as a KB with names."""
+        return kb_of(self.rows, [f"e{n}" for n in range(self.entities)], [f"r{n}" for n in range(self.relations)])
 
     def gadget(self, rows: Sequence[Row] | None = None, entities: int | None = None) -> Gadget:
         """The gadget with its random weights, on these rows or others."""

@@ -1,5 +1,6 @@
 """Names and their numbers against plain Python."""
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import example, given
@@ -85,3 +86,86 @@ def test_numbers_out_of_range() -> None:
     assert names[-1] == "b"
     with pytest.raises(IndexError):
         names[2]
+
+
+PEOPLE = Names(
+    pl.Series(["Barack_Obama", "Angela_Merkel", "Q183", "Q31", "Q90", "Q830149", "a b", "A_B", "São_Paulo"]),
+    {"Q183": "Germany", "Q31": "Belgium", "Q90": "Paris", "Q830149": "Paris"},
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Barack_Obama", "Barack_Obama"),
+        ("barack obama", "Barack_Obama"),
+        (" BARACK__OBAMA ", "Barack_Obama"),
+        ("Germany", "Q183"),
+        ("gerMANY", "Q183"),
+        ("q31", "Q31"),
+        ("a b", "a b"),
+        ("A_B", "A_B"),
+        ("são paulo", "São_Paulo"),
+    ],
+)
+def test_names_are_found_as_people_write_them(text: str, name: str) -> None:
+    assert PEOPLE[PEOPLE.find(text)] == name
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Barak_Obama", "unknown entity 'Barak_Obama'; did you mean 'Barack_Obama'?"),
+        ("angela merkl", "unknown entity 'angela merkl'; did you mean 'Angela_Merkel'?"),
+        ("Belgum", "unknown entity 'Belgum'; did you mean 'Belgium'?"),
+        ("xyzzy", "unknown entity 'xyzzy'; no name is near it. There are: A_B, Angela_Merkel, "),
+        ("", "unknown entity ''; no name is near it."),
+        ("Paris", "'Paris' may be 2 of the names: 'Q830149', 'Q90'. Write one of them."),
+        ("A B", "'A B' may be 2 of the names: 'A_B', 'a b'."),
+        (7, "7 is no name. Names are texts."),
+    ],
+)
+def test_names_that_are_not_clear(text: str, message: str) -> None:
+    with pytest.raises(UnknownNameError) as error:
+        PEOPLE.find(text, "entity")
+    assert message in str(error.value)
+
+
+def test_many_that_are_meant_are_not_all_listed() -> None:
+    names = Names(
+        pl.Series([f"Q{number}" for number in range(8)]), {f"Q{number}": "Springfield" for number in range(8)}
+    )
+    with pytest.raises(UnknownNameError, match=r"may be 8 of the names: 'Q0', .*'Q4' and 3 more"):
+        names.find("springfield")
+
+
+@given(st.lists(TEXTS, min_size=1, unique=True))
+def test_every_name_is_found_as_itself(texts: list[str]) -> None:
+    names = Names(pl.Series(texts))
+    for name in texts:
+        assert names.find(name) == names.id(name)
+    assert names.many(np.arange(len(names))) == sorted(texts)
+    with pytest.raises(UnknownNameError):
+        names.find("no such name at all, whatever was drawn")
+
+
+def test_an_exact_label_comes_before_those_that_read_alike() -> None:
+    names = Names(pl.Series(["X1", "X2", "X3"]), {"X1": "Rome", "X2": "ROME", "X3": "x1"})
+    assert names.find("Rome") == 0
+    assert names.find("ROME") == 1
+    assert names.find("X1") == 0  # an id comes before any label
+    assert names.find("x1") == 2
+    with pytest.raises(UnknownNameError, match="may be 2 of the names"):
+        names.find("rome")
+
+
+def test_labels_of_many() -> None:
+    numbers = np.array([PEOPLE.id("Q90"), PEOPLE.id("A_B")])
+    assert PEOPLE.many_labels(numbers) == ["Paris", "A_B"]
+    assert PEOPLE.many(numbers) == ["Q90", "A_B"]
+
+
+def test_the_closest_of_many_names_are_found_quickly() -> None:
+    names = Names(pl.Series([f"name_{number}_{number * 7919 % 9973}" for number in range(30_000)] + ["Barack_Obama"]))
+    with pytest.raises(UnknownNameError, match="did you mean 'Barack_Obama'"):
+        names.find("Barak_Obama_", "entity")

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from timeplex.gadgets import GADGETS, Gadget
 from timeplex.gadgets import pair as pair_module
+from timeplex.gadgets.words import Words
 
 FORMS = ("paper", "published-code")
 QUICK, SLOW = 24, 200
@@ -101,6 +102,23 @@ def agreement_in_training(case: Case) -> None:
     for instant in range(len(case.instants)):
         score = gadget.score_at(s, r, o, torch.full_like(t, instant), ask.own)
         close(found["times"][:, instant], score, f"instant {instant}")
+
+
+def adding(case: Case) -> None:
+    """add_to adds strength · score to rows, up to what a row has alike; without gradients scores are the same."""
+    gadget, ask = case.gadget(), case.asked
+    s, r, o, t = ask.fact
+    expected = answers(gadget, ask, None)
+    with torch.no_grad():
+        for name, value in answers(gadget, ask, None).items():
+            close(value, expected[name].detach(), name)
+        for direction, given, rows in (("object", s, expected["objects_at"]), ("subject", o, expected["subjects_at"])):
+            start = torch.rand(rows.shape, dtype=rows.dtype)
+            there = start.clone()
+            added = gadget.add_to(there, direction, given, r, t)  # type: ignore[arg-type]
+            same(added, there, "in place")
+            apart = added - start - gadget.strength * rows
+            close(apart, apart[:, :1].expand_as(apart), direction)
 
 
 def no_evidence(case: Case) -> None:
@@ -201,6 +219,19 @@ def reasons(case: Case) -> None:
         assert bool(found) or score == 0
 
 
+def sentences(case: Case) -> None:
+    """Each reason is one line: its fact, then what it means; a gadget of one's own says something, too."""
+    gadget, ask, words = case.gadget(), case.asked, Words(case.kb())
+    for s, r, o, t in zip(*(column.tolist() for column in ask.fact), strict=True):
+        for reason in gadget.reasons(s, r, o, t):
+            for said in (gadget.sentence(reason, r, words), Gadget.sentence(gadget, reason, r, words)):
+                assert said.startswith(words.fact(reason.fact))
+                assert len(said) > len(words.fact(reason.fact))
+                assert "\n" not in said
+                assert not said.endswith(".")
+                assert "nan" not in said
+
+
 def repetition(case: Case) -> None:
     """Evaluating twice gives the same numbers, and changes no parameter, no evidence and no argument."""
     gadget, ask = case.gadget(), case.asked
@@ -288,8 +319,8 @@ def formula(case: Case) -> None:
 
 
 LAWS: list[Law] = [
-    *(agreement, agreement_in_training, no_evidence, itself, batches, finite),
-    *(reasons, repetition, gradients, saving, formula),
+    *(agreement, agreement_in_training, adding, no_evidence, itself, batches, finite),
+    *(reasons, sentences, repetition, gradients, saving, formula),
 ]
 
 

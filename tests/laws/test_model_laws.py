@@ -162,6 +162,18 @@ class GroupsThatDiffer(TimePlex):
         return torch.zeros(self.space.instants, dtype=torch.long)
 
 
+class ForgetsATerm(TimePlex):
+    def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
+        parts = super().terms(s, r, o, t)
+        del parts["object, relation, time"]
+        return parts
+
+
+class NarrowTerm(ComplEx):
+    def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
+        return super().terms(s, r, o, t) | {"nothing": torch.zeros(())}
+
+
 class KnowsAllEntities(ComplEx):
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         return super().score_at(s, r, o, t) - self.entity.sum()
@@ -170,6 +182,8 @@ class KnowsAllEntities(ComplEx):
 MISTAKES: list[tuple[str, type[Model], str]] = [
     ("agreement", MeanOfSpan, "objects[o] and score of a span differ by"),
     ("agreement", OtherGold, "score at an instant and score_at differ by 1e-06"),
+    ("terms", ForgetsATerm, "the sum of the terms and score_at differ by"),
+    ("terms", NarrowTerm, "a term has not the shape (3, 3) of the score"),
     ("spans", MeanOfSpan, "score of a span and its sum over the instants differ by"),
     ("spans", BeginOfSpan, "subjects of a span and its sum over the instants differ by"),
     ("repetition", Counting, "calls before and after an evaluation differ by 2"),

@@ -7,18 +7,24 @@ from io import TextIOWrapper
 import typer
 
 from timeplex.cli import (
+    audit,
     compare,
     datasets,
     diagnose,
+    discover,
     evaluate,
+    explain,
+    fill,
     import_,
     models,
     problems,
+    rank,
     reproduce,
     split,
     stats,
     train,
     tune,
+    when,
 )
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
@@ -56,11 +62,17 @@ app.command("datasets")(datasets.datasets)
 app.command("stats")(stats.stats)
 app.command("import")(import_.import_)
 app.command("problems")(problems.problems)
+app.command("audit")(audit.audit)
 app.command("split")(split.split)
 app.command("models")(models.models)
 app.command("check-model")(models.check_model)
 app.command("train")(train.train)
 app.command("tune")(tune.tune)
+app.command("rank")(rank.rank)
+app.command("when")(when.when)
+app.command("explain")(explain.explain)
+app.command("fill")(fill.fill)
+app.command("discover")(discover.discover)
 app.command("evaluate")(evaluate.evaluate)
 app.command("compare")(compare.compare)
 app.command("diagnose")(diagnose.diagnose)

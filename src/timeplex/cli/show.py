@@ -99,9 +99,15 @@ def print_bars(title: str, rows: Sequence[tuple[str, int]], width: int = 50) -> 
         say(f"  {label:>{label_width}}  {bar} {number:,}")
 
 
+def sparkline(values: Sequence[float]) -> str:
+    """A curve as a line of bars, scaled to the highest; what is next to nothing is a low line."""
+    most = max(values, default=0.0)
+    return "".join("▁▂▃▄▅▆▇█"[min(7, int(8 * value / most))] if most > 0 else "▁" for value in values)
+
+
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
-    """A progress bar on the terminal (nothing elsewhere): call the result with (done, total) in bytes.
+def progress(what: str, counts: str = "") -> Iterator[Callable[[int, int | None], None]]:
+    """A progress bar on the terminal (nothing elsewhere): call the result with (done, total) in bytes, or in `counts`.
 
     Before the first call it pulses, so that any long work shows that it goes on.
     """
@@ -118,7 +124,8 @@ def progress(what: str) -> Iterator[Callable[[int, int | None], None]]:
         task = bar.add_task(visible(what), total=None, bytes="")
 
         def report(done: int, total: int | None) -> None:
-            size = decimal(done) if total is None else f"{decimal(done)} of {decimal(total)}"
+            written = (lambda number: f"{number:,}") if counts else decimal
+            size = written(done) if total is None else f"{written(done)} of {written(total)} {counts}".rstrip()
             bar.update(task, completed=done, total=total, bytes=size)
 
         yield report

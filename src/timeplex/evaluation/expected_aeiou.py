@@ -11,9 +11,11 @@ of the durations of r are compared by one matrix product a duration. On dev of Y
 instead of any instant of it lost 2.4 points of aeIOU.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from timeplex.evaluation.time_metrics import aeiou
 from timeplex.evaluation.time_prediction import BLOCK_BYTES, Spans, both_ends_known
@@ -30,6 +32,9 @@ USUAL = 0.9
 Long ones are rare and often mistakes. On dev of YAGO11k 0.8, 0.9, 0.95 and 1 gave aeIOU 20.6, 20.6, 20.5 and 20.0.
 """
 
+KEPT_BYTES = 128_000_000
+"""The most memory that a decoder keeps for the next query."""
+
 
 @dataclass(frozen=True, eq=False)
 class Durations:
@@ -40,6 +45,7 @@ class Durations:
     """
 
     levels: Ints
+    _kept: dict[int, "_Worth"] = field(default_factory=dict, init=False, repr=False)
 
     def spans(self, probability: Floats, r: Ints, timeline: Timeline, top: int) -> Spans:
         """The best span at each begin; of these the `top` best."""
@@ -47,11 +53,22 @@ class Durations:
         ends = np.empty_like(begins)
         for relation in np.unique(r):
             rows = np.flatnonzero(r == relation)
-            value, duration = _best_durations(probability[rows], self.levels[relation], timeline.instants)
+            value, duration = self._worth(int(relation), timeline.instants).best(probability[rows])
             best = np.argsort(-value, axis=1, kind="stable")[:, :top]
             begins[rows] = timeline.instants[best]
             ends[rows] = begins[rows] + np.take_along_axis(duration, best, axis=1) - 1
         return begins, ends
+
+    def _worth(self, relation: int, instants: Ints) -> "_Worth":
+        """What spans of a relation are worth; kept for the next query if it is not too large."""
+        kept = self._kept.get(relation)
+        if kept is not None and np.array_equal(kept.instants, instants):
+            return kept
+        found = _Worth(self.levels[relation], instants)
+        self._kept.pop(relation, None)
+        if found.size + sum(other.size for other in self._kept.values()) <= KEPT_BYTES:
+            self._kept[relation] = found
+        return found
 
 
 def fit_durations(facts: Facts, *, relations: int) -> Durations:
@@ -72,26 +89,40 @@ def fit_durations(facts: Facts, *, relations: int) -> Durations:
     return Durations(levels)
 
 
-def _best_durations(probability: Floats, levels: Ints, instants: Ints) -> tuple[Floats, Ints]:
-    """For each query and begin the highest expected aeIOU, and the duration that has it; both (n, instants)."""
-    durations = np.union1d([1], levels)  # one instant fits at every begin
-    extent = int(instants[-1] - instants[0])
-    gains = _gains(durations, levels, extent).astype(np.float32)
-    weights = probability.astype(np.float32)
-    value = np.full(probability.shape, -1.0, np.float32)
-    longest = np.ones(probability.shape, np.int64)
-    width = max(1, BLOCK_BYTES // (8 * len(instants)))
-    for start in range(0, len(instants), width):
-        block = slice(start, start + width)
-        away = instants[:, None] - instants[None, block] + extent
-        for duration, gain in zip(durations, gains, strict=True):
-            fits = int(np.searchsorted(instants[block], instants[-1] - duration + 1, side="right"))
-            expected = weights @ gain[away[:, :fits]]
-            part = slice(start, start + fits)
+class _Worth:
+    """What every span is worth to one instant, for the durations of one relation on one timeline."""
+
+    def __init__(self, levels: Ints, instants: Ints) -> None:
+        self.instants = instants
+        self.durations = np.union1d([1], levels)  # one instant fits at every begin
+        self._extent = int(instants[-1] - instants[0])
+        self._gains = _gains(self.durations, levels, self._extent).astype(np.float32)
+        whole = 4 * len(self.durations) * len(instants) ** 2
+        self._parts = list(self._compute()) if whole <= BLOCK_BYTES else None
+        self.size = self._gains.nbytes + (whole if self._parts is not None else 0)
+
+    def best(self, probability: Floats) -> tuple[Floats, Ints]:
+        """For each query and begin the highest expected aeIOU, and the duration that has it; both (n, instants)."""
+        weights = probability.astype(np.float32)
+        value = np.full(probability.shape, -1.0, np.float32)
+        longest = np.ones(probability.shape, np.int64)
+        for part, duration, worth in self._compute() if self._parts is None else self._parts:
+            expected = weights @ worth
             better = expected > value[:, part]
             value[:, part][better] = expected[better]
             longest[:, part][better] = duration
-    return value.astype(np.float64), longest
+        return value.astype(np.float64), longest
+
+    def _compute(self) -> Iterator[tuple[slice, int, NDArray[np.float32]]]:
+        """Some begins and a duration at a time: which begins, the duration, and the worth, (instants, begins)."""
+        instants = self.instants
+        width = max(1, BLOCK_BYTES // (8 * len(instants)))
+        for start in range(0, len(instants), width):
+            block = slice(start, start + width)
+            away = instants[:, None] - instants[None, block] + self._extent
+            for duration, gain in zip(self.durations.tolist(), self._gains, strict=True):
+                fits = int(np.searchsorted(instants[block], instants[-1] - duration + 1, side="right"))
+                yield slice(start, start + fits), duration, gain[away[:, :fits]]
 
 
 def _gains(durations: Ints, levels: Ints, extent: int) -> Floats:

@@ -4,8 +4,9 @@ The same input gives the same bytes: no date is written into a file, and no sett
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +102,53 @@ def across_time_picture(facts: Sequence[FactAcrossTime], path: Path, years: Year
         figure.supylabel("Pr(t | s, r, o)", fontsize=9)
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """A predicted span and the interval for its begin, in calendar instants; `known` are spans that are stated."""
+
+    title: str
+    curve: Curve
+    span: tuple[int, int]
+    interval: tuple[int, int]
+    known: Sequence[tuple[int, int]] = ()
+
+
+def when_picture(found: Prediction, path: Path, years: Years) -> None:
+    """When a fact held: Pr(t), the most likely span, the interval for its begin, and what is known already."""
+    granularity, probability = found.curve.granularity, found.curve.probability
+    when = _in_years(found.curve.instants, granularity)
+    half = 0.5 / INSTANTS_A_YEAR[granularity]
+    edges = {
+        name: _in_years(np.array(span), granularity) + np.array([-half, half])
+        for name, span in (("span", found.span), ("interval", found.interval))
+    }
+    inside = (when >= years[0]) & (when < years[1] + 1)
+    highest = float(probability[inside].max(initial=0)) or 1.0
+    with _drawing(path, 1, 1, (5.6, 2.3)) as (_, grid):
+        axes = grid[0][0]
+        axes.set(xlim=(years[0] - 0.5, years[1] + 1.5 - 2 * half), ylim=(0, 1.25 * highest))
+        text = _span_text(found.interval, granularity)
+        axes.axvspan(*edges["interval"], color=COLOURS[0], alpha=0.09, linewidth=0, label=f"80 % for the begin: {text}")
+        texts = ", ".join(_span_text(known, granularity) for known in found.known)
+        for number, known in enumerate(found.known):
+            label = "_" if number else f"known: {texts}"  # what begins with an underscore is not in the legend
+            _draw_gold(axes, known, granularity, named=False, label=label)
+        axes.plot(when, probability, color=COLOURS[0], linewidth=1.1)
+        axes.fill_between(when, probability, color=COLOURS[0], alpha=0.12, linewidth=0)
+        text = _span_text(found.span, granularity)
+        height = [1.1 * highest] * 2
+        axes.plot(
+            edges["span"], height, color=COLOURS[1], linewidth=4, solid_capstyle="butt", label=f"most likely: {text}"
+        )
+        axes.set_title(found.title, pad=9)
+        axes.set_xlabel("year")
+        axes.set_ylabel("Pr(t | s, r, o)")
+        axes.locator_params(axis="x", integer=True, nbins=8)
+        axes.locator_params(axis="y", nbins=5)
+        axes.yaxis.grid(True)
+        axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
 def _draw_curve(axes: "Axes", curve: Curve, colour: str) -> None:
     """A curve, and its peak with the date."""
     when = _in_years(curve.instants, curve.granularity)
@@ -124,7 +172,7 @@ def _draw_curve(axes: "Axes", curve: Curve, colour: str) -> None:
     )
 
 
-def _draw_gold(axes: "Axes", gold: tuple[int, int], granularity: Granularity, *, named: bool) -> None:
+def _draw_gold(axes: "Axes", gold: tuple[int, int], granularity: Granularity, *, named: bool, label: str = "") -> None:
     """The gold span as a band over its instants, pale up to the edge where it is open; if named, dates above."""
     low, high = axes.get_xlim()
     half = 0.5 / INSTANTS_A_YEAR[granularity]
@@ -133,10 +181,10 @@ def _draw_gold(axes: "Axes", gold: tuple[int, int], granularity: Granularity, *,
     if len(ends) < 2:
         begin = low if gold[0] == spans.OPEN_BEGIN else ends[0]
         end = high if gold[1] == spans.OPEN_END else ends[0]
-        axes.axvspan(begin, end, color=GOLD_PALE, linewidth=0, zorder=0)
+        axes.axvspan(begin, end, color=GOLD_PALE, linewidth=0, zorder=0, label="" if ends else label)
     if ends:
         # The edge keeps a day visible in a window of a century.
-        axes.axvspan(ends[0] - half, ends[-1] + half, color=GOLD, linewidth=1, zorder=0)
+        axes.axvspan(ends[0] - half, ends[-1] + half, color=GOLD, linewidth=1, zorder=0, label=label)
     if named:
         middle = (ends[0] + ends[-1]) / 2 if ends else (low + high) / 2
         place = (min(max(middle, low), high) - low) / (high - low)
@@ -172,14 +220,19 @@ def _in_years(instants: Ints, granularity: Granularity) -> Floats:
     return year + within
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a file that cannot become a picture, before work begins."""
+    if path.suffix.lower() not in METADATA:
+        raise InputError(f"{path} is no picture.", f"Let its name end with {' or '.join(METADATA)}.")
+
+
 @contextmanager
 def _drawing(
     path: Path, rows: int, columns: int, size: tuple[float, float]
 ) -> Iterator[tuple["Figure", "np.ndarray[Any, Any]"]]:
     """A figure of rows × columns panels, each of the given size in inches, that is saved when all is drawn."""
+    check_picture(path)
     suffix = path.suffix.lower()
-    if suffix not in METADATA:
-        raise InputError(f"{path} is no picture.", f"Let its name end with {' or '.join(METADATA)}.")
     if rows == 0 or columns == 0:
         raise InputError("There is nothing to draw.", "Give at least one panel.")
     try:
@@ -193,7 +246,18 @@ def _drawing(
         figure = Figure(figsize=(0.9 + columns * size[0], 0.8 + rows * size[1]), layout="constrained", dpi=200)
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr, call-arg]
         yield figure, figure.subplots(rows, columns, squeeze=False)
-        try:
-            figure.savefig(path, format=suffix[1:], metadata=METADATA[suffix])
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another file.") from error
+        drawn = BytesIO()
+        figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
+        _write(path, drawn.getvalue())
+
+
+def _write(path: Path, picture: bytes) -> None:
+    """Write a file whole or not at all."""
+    building = path.with_name(f".{path.name}.new")
+    try:
+        building.write_bytes(picture)
+        building.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            building.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another file.") from error

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.errors import InputError
+from timeplex.evaluation.growth import Growth
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.time_metrics import aeiou
 from timeplex.kb import spans
@@ -91,7 +92,7 @@ def predict_by_each(
     """`predict_times` by several decoders, for which the scorer is asked only once."""
     shape = (len(queries), min(top, len(timeline)))
     found = {name: (np.empty(shape, np.int64), np.empty(shape, np.int64)) for name in decoders}
-    for block, probability in _probabilities(scorer, queries, timeline, device):
+    for block, probability in probabilities(scorer, queries, timeline, device):
         for name, decoder in decoders.items():
             begins, ends = found[name]
             begins[block], ends[block] = decoder.spans(probability, queries.r[block], timeline, top)
@@ -105,7 +106,7 @@ def both_ends_known(facts: Facts) -> Facts:
 
 
 @torch.no_grad()
-def _probabilities(
+def probabilities(
     scorer: TimeScorer, queries: PlacedFacts, timeline: Timeline, device: torch.device | None
 ) -> Iterator[tuple[slice, Floats]]:
     """Pr(t | s, r, o), some queries at a time: which, and a table (queries, instants)."""
@@ -134,7 +135,7 @@ class Thresholds:
     def spans(self, probability: Floats, r: Ints, timeline: Timeline, top: int) -> Spans:
         """The k-th span is grown from the k-th most probable instant (the earlier one if two are equal)."""
         best = np.argsort(-probability, axis=1, kind="stable")[:, :top]
-        growth = _Growth(probability, best)
+        growth = Growth(probability, best)
         growth.until(np.repeat(self.theta[r], best.shape[1]))
         first, last = growth.first.reshape(best.shape), growth.last.reshape(best.shape)
         return timeline.instants[first], timeline.instants[last]
@@ -152,40 +153,6 @@ class Thresholds:
                 f"There is no threshold for the relation {missing[0]!r}.", "Fit the thresholds on this KB's dev facts."
             )
         return cls(values["rule"], np.array([values["theta"][name] for name in relations], np.float64))
-
-
-class _Growth:
-    """Spans that grow over a table of probabilities, all at once.
-
-    The way a span grows does not depend on θ, which only says where it stops. So a span that has reached one θ can go
-    on to a higher one.
-    """
-
-    def __init__(self, probability: Floats, start: Ints) -> None:
-        """`start`: positions to begin at, (n, k); the spans are kept as n · k rows."""
-        # Beyond the edges lies less than nothing, so that no span grows there while it has another neighbour.
-        self._edged = np.pad(probability, ((0, 0), (1, 1)), constant_values=-1.0)
-        self._row = np.repeat(np.arange(len(start)), start.shape[1])
-        self.first = start.ravel().copy()
-        self.last = self.first.copy()
-        self.mass = self._edged[self._row, self.first + 1]
-
-    def until(self, theta: Floats) -> None:
-        """Grow each span until it holds its θ or all of the timeline; theta: (n · k,)."""
-        length = self._edged.shape[1] - 2
-        growing = np.flatnonzero(self.mass < theta)
-        while True:
-            growing = growing[(self.first[growing] > 0) | (self.last[growing] < length - 1)]
-            if len(growing) == 0:
-                return
-            row = self._row[growing]
-            left = self._edged[row, self.first[growing]]
-            right = self._edged[row, self.last[growing] + 2]
-            to_left = left > right
-            self.first[growing] -= to_left
-            self.last[growing] += ~to_left
-            self.mass[growing] += np.maximum(left, right)
-            growing = growing[self.mass[growing] < theta[growing]]
 
 
 def fit_thresholds(
@@ -247,7 +214,7 @@ def dev_values(
         )
     measures = {"mean-mass": _gold_mass, "grid": _grid_aeiou}
     found: dict[Rule, list[Floats]] = {rule: [] for rule in rules}
-    for block, probability in _probabilities(scorer, PlacedFacts.of(facts, timeline), timeline, device):
+    for block, probability in probabilities(scorer, PlacedFacts.of(facts, timeline), timeline, device):
         for rule in rules:
             found[rule].append(measures[rule](probability, facts[block], timeline))
     return DevValues(facts.r.astype(np.int64), {rule: np.concatenate(parts) for rule, parts in found.items()})
@@ -264,7 +231,7 @@ def _gold_mass(probability: Floats, facts: Facts, timeline: Timeline) -> Floats:
 
 def _grid_aeiou(probability: Floats, facts: Facts, timeline: Timeline) -> Floats:
     """aeIOU of the first prediction at each θ of the grid, (n, grid)."""
-    growth = _Growth(probability, probability.argmax(1)[:, None])
+    growth = Growth(probability, probability.argmax(1)[:, None])
     values = np.empty((len(facts), len(GRID)))
     for column, theta in enumerate(GRID):
         growth.until(np.full(len(facts), theta))

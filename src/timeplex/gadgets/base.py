@@ -5,7 +5,7 @@ KB (never inverse ones). The laws, tested for every registered gadget (tests/law
 
     score_at(s, r, o, t) = objects_at(s, r, t)[o] = subjects_at(r, o, t)[s] = times(s, r, o)[t]
     no evidence → 0; the fact that is asked for is no evidence for itself; the answer does not depend on the batch;
-    finite for any gap; the reasons sum to the score.
+    finite for any gap; the reasons sum to the score, and each can be said in words.
 
 In training each query is a training fact: `own` then names its place in the evidence (−1: it has none), and the fact
 does not count at any time. Without `own`, a fact that says exactly what is asked, at that time, does not count.
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from timeplex.gadgets.evidence import Evidence
+from timeplex.gadgets.words import Words
 
 Form = Literal["paper", "published-code"]
 
@@ -86,9 +87,24 @@ class Gadget(nn.Module, ABC):
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
         """Scores of all instants: (n,) in, (n, instants) out."""
 
+    def add_to(
+        self, rows: Tensor, direction: Literal["subject", "object"], given: Tensor, r: Tensor, t: Tensor
+    ) -> Tensor:
+        """Add strength · score of all entities as subjects or objects to rows (n, entities), in place.
+
+        What all entities of a row have alike may be left out: it changes neither their order nor a softmax. No gradient
+        goes through it.
+        """
+        scores = self.objects_at(given, r, t) if direction == "object" else self.subjects_at(r, given, t)
+        return rows.add_(scores, alpha=float(self.strength))
+
     @abstractmethod
     def reasons(self, s: int, r: int, o: int, t: int) -> list[Reason]:
         """The training facts behind a score, strongest first; their values sum to it."""
+
+    def sentence(self, reason: Reason, relation: int, words: Words) -> str:
+        """A reason for a question about a relation in one sentence without a full stop: the fact, and what it means."""
+        return f"{words.fact(reason.fact)}; the question lies {words.apart(reason.gap)}"
 
     def penalty(self) -> Tensor:
         """What the loss of phase 2 adds, to keep weights small."""

@@ -10,8 +10,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
+from timeplex.gadgets.counts import Kept, Kinds
 from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
-from timeplex.gadgets.gaps import between, density, distinct
+from timeplex.gadgets.gaps import between, density
+from timeplex.gadgets.words import Words, counted, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
 
@@ -25,6 +27,9 @@ LEAST = 1e-37
 
 BLOCK = 4_000_000
 """So many densities are computed at once; a table of them takes 16 MB."""
+
+KEPT = 16_000_000
+"""So many denominators are kept while a trained gadget answers; they take 64 MB."""
 
 
 class PairOptions(GadgetOptions):
@@ -66,7 +71,8 @@ class Pair(Gadget):
         self.register_buffer("sigma", torch.from_numpy(floor).float())
         self.weight = nn.Parameter(torch.full((2, relations, relations), 0.1))
         self.bias = nn.Parameter(torch.full((2, relations, relations), -0.2))
-        self._kinds = tuple(_Kinds(entity, evidence) for entity in (evidence.s, evidence.o))
+        self._kinds = tuple(Kinds(entity, evidence) for entity in (evidence.s, evidence.o))
+        self._kept = Kept()
 
     def penalty(self) -> Tensor:
         """0.002 Σ b² (with the default setting)."""
@@ -96,6 +102,33 @@ class Pair(Gadget):
         query, answer = self._answered(self.evidence.by_object_relation, self.evidence.s, o, r, t, own)
         return self._corrected(rows, query, answer, (answer, r[query], o[query], t[query]), own)
 
+    def add_to(
+        self, rows: Tensor, direction: Literal["subject", "object"], given: Tensor, r: Tensor, t: Tensor
+    ) -> Tensor:
+        """The facts of the given entity say the same of all candidates and are left out, where that is so."""
+        evidence, asked, strength = self.evidence, direction == "object", float(self.strength)
+        for relation in torch.unique(r)[:, None]:
+            # The tables of one relation need not be spread over all queries.
+            here = torch.nonzero(r == relation)[:, 0]
+            self._add_everyone(rows, OBJECT if asked else SUBJECT, here, relation, t[here])
+        if not self._same_relation:
+            return rows
+        index = evidence.by_subject_relation if asked else evidence.by_object_relation
+        query, answer = self._answered(index, evidence.o if asked else evidence.s, given, r, t, None)
+        if len(query) == 0:
+            return rows
+        # An answer that is known at this very time is no evidence for itself, on either side.
+        given, r, t = given[query], r[query], t[query]
+        when = to_torch(evidence.when(t), r)[:, None]
+        if asked:
+            alike, fact = self._means(SUBJECT, given, r, None, when, None), (given, r, answer, t)
+            before = self._means(OBJECT, None, r, answer, when, None)
+        else:
+            alike, fact = self._means(OBJECT, None, r, given, when, None), (answer, r, given, t)
+            before = self._means(SUBJECT, answer, r, None, when, None)
+        change = self.score_at(*fact) - (alike + before)[:, 0]
+        return rows.index_put_((query, answer), strength * change, accumulate=True)
+
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
         """(n, instants)."""
         when = to_torch(self.evidence.instants, s).expand(len(s), -1)
@@ -120,6 +153,22 @@ class Pair(Gadget):
                 rows = zip(self.evidence.rows[fact].tolist(), gap.tolist(), shares, strict=True)
                 found += [Reason(row, name, *rest) for row, *rest in rows]
         return sorted(found, key=lambda reason: -abs(reason.value))
+
+    def sentence(self, reason: Reason, relation: int, words: Words) -> str:
+        """The fact, how far apart the two relations are usually, and whether that is so here."""
+        side, other = (SUBJECT if reason.side == "subject" else OBJECT), int(words.kb.train.r[reason.fact])
+        cases, mean, sigma = (float(table[side, relation, other]) for table in (self.cases, self.mean, self.sigma))
+        fact, first, second = words.fact(reason.fact), words.relation(relation), words.relation(other)
+        if cases == 0:
+            return f"{fact}; no {reason.side} in the training facts has both {first} and {second}"
+        usual = words.spread(mean, sigma, int(cases))
+        if relation == other:  # here the statistics count each fact with itself, so that the number of cases misleads
+            usual = f"{first} facts of one {reason.side} spread by ± {words.length(sigma)}"
+        elif abs(mean) < 0.05:
+            usual = f"{first} comes at the same time as {second}, ± {words.length(sigma)} {counted(int(cases))}"
+        else:
+            usual = f"{first} comes {usual} {'after' if mean > 0 else 'before'} {second} {counted(int(cases))}"
+        return f"{fact}; {usual}, here {words.apart(reason.gap)}: {verdict(reason.gap, mean, sigma)}"
 
     # The parts ----------------------------------------------------------------------------------------------
 
@@ -200,29 +249,70 @@ class Pair(Gadget):
         kinds = self._kinds[side]
         keys, where = torch.unique(torch.stack([r, t], 1), dim=0, return_inverse=True)
         relation, when = keys[:, 0], to_torch(self.evidence.when(keys[:, 1]), r)
-        step = max(1, BLOCK // max(1, len(kinds.relation), kinds.entities))
+        step = self._step(side)
         parts = [
             self._ratios(side, relation[start : start + step], when[start : start + step])
             for start in range(0, len(keys), step)
         ]
-        return torch.cat(parts).index_select(0, where) if parts else self.bias.new_zeros(0, kinds.entities)
+        if not parts:
+            return self.bias.new_zeros(0, kinds.entities)
+        together = parts[0] if len(parts) == 1 else torch.cat(parts)
+        return together if len(where) == 1 else together.index_select(0, where)
+
+    def _add_everyone(self, rows: Tensor, side: Side, here: Tensor, relation: Tensor, t: Tensor) -> None:
+        """Add strength · `_everyone` of one relation, (1,), to some rows, (m,), at times (m,); no gradient."""
+        keys, where = torch.unique(t, return_inverse=True)
+        when, strength = to_torch(self.evidence.when(keys), t), float(self.strength)
+        step = self._step(side)
+        for start in range(0, len(keys), step):
+            means = self._ratios(side, relation, when[start : start + step])
+            if len(rows) == 1:
+                rows.add_(means, alpha=strength)
+                continue
+            some = torch.nonzero((where >= start) & (where < start + step))[:, 0]
+            rows.index_add_(0, here[some], means.index_select(0, where[some] - start), alpha=strength)
+
+    def _step(self, side: Side) -> int:
+        """How many distinct queries are looked at together."""
+        return max(1, BLOCK // max(1, len(self._kinds[side].relation), self._kinds[side].entities))
 
     def _ratios(self, side: Side, r: Tensor, when: Tensor) -> Tensor:
-        """The means of every entity for distinct queries (r, when): (n, entities)."""
+        """The means of every entity for distinct queries (r, when), or for one r at several times: (n, entities)."""
         kinds = self._kinds[side]
         other = to_torch(kinds.relation, r)
         gap = when[:, None] - to_torch(kinds.when, r)[None, :]
         numerator, _ = self._terms(side, r[:, None], other[None, :], gap)
-        # The denominators do not depend on time, so that one for each relation is enough.
-        relations, which = torch.unique(r, return_inverse=True)
-        weights = self._relative_weights(side)[relations]
         if not self._same_relation:
             numerator = numerator * (r[:, None] != other[None, :])
+        # The denominators do not depend on time, so that one for each relation is enough.
+        relations, which = torch.unique(r, return_inverse=True)
+        denominators = self._denominators(side, relations)
+        if len(relations) != len(r):
+            denominators = denominators.index_select(0, which)
+        numerators = kinds.by_kind.sums(numerator)
+        return numerators / denominators if torch.is_grad_enabled() else numerators.div_(denominators)
+
+    def _denominators(self, side: Side, relations: Tensor) -> Tensor:
+        """Σ_j exp(w_{r rⱼ}) over the facts of every entity, for distinct relations: (n, entities)."""
+        if self._kept.stale(self.weight):
+            return self._sums_of_weights(side, relations)
+        return torch.cat([self._kept_denominator(side, relation) for relation in relations.tolist()])
+
+    def _kept_denominator(self, side: Side, relation: int) -> Tensor:
+        """The denominators of one relation, (1, entities), computed once."""
+        key, kept = (side, relation), self._kept.values
+        row = kept.get(key)
+        if row is None:
+            row = self._sums_of_weights(side, torch.tensor([relation], device=self.weight.device))
+            if (len(kept) + 1) * row.shape[1] <= KEPT:
+                kept[key] = row
+        return row
+
+    def _sums_of_weights(self, side: Side, relations: Tensor) -> Tensor:
+        weights = self._relative_weights(side)[relations]
+        if not self._same_relation:
             weights = weights.scatter(1, relations[:, None], 0.0)
-        by_kind, by_relation = (matrix.to(numerator.dtype) for matrix in kinds.counts(r.device))
-        numerators = torch.sparse.mm(by_kind, numerator.T).T
-        denominators = torch.sparse.mm(by_relation, weights.T).T.contiguous()
-        return _ratio(numerators, denominators.index_select(0, which))
+        return self._kinds[side].by_relation.sums(weights).clamp(min=LEAST)
 
     def _answered(
         self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
@@ -234,8 +324,8 @@ class Pair(Gadget):
         else:
             itself = fact == to_numpy(own)[0][query]
         # Several facts may say the same, and what is put twice would have its gradient twice.
-        query, answer = np.unique(np.stack([query[itself], answers[fact[itself]]]), axis=1)
-        return to_torch(query, r), to_torch(answer, r)
+        cells = np.unique(pair_key(query[itself], answers[fact[itself]]))
+        return to_torch(cells >> 32, r), to_torch(cells & 0xFFFFFFFF, r)
 
     def _corrected(
         self,
@@ -248,31 +338,6 @@ class Pair(Gadget):
         """Put right the scores of facts that were evidence for themselves."""
         scores = self.score_at(*fact, None if own is None else own[query])
         return rows.index_put_((query, answer), scores)
-
-
-class _Kinds:
-    """The facts of every entity in one role, counted by kind (relation, time), and by relation alone."""
-
-    def __init__(self, entity: Ints, evidence: Evidence) -> None:
-        (self.relation, self.when), kind = distinct(evidence.r, evidence.t)
-        self.entities = evidence.entities
-        self._matrices = (
-            _counts(entity, kind, (evidence.entities, len(self.when))),
-            _counts(entity, evidence.r, (evidence.entities, evidence.relations)),
-        )
-
-    def counts(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """(entities, kinds) and (entities, relations), sparse."""
-        if self._matrices[0].device != device:
-            self._matrices = (self._matrices[0].to(device), self._matrices[1].to(device))
-        return self._matrices
-
-
-def _counts(row: Ints, column: Ints, shape: tuple[int, int]) -> Tensor:
-    """How often each row meets each column, as a sparse matrix."""
-    (rows, columns), which = distinct(row, column)
-    where, number = torch.from_numpy(np.stack([rows, columns])), torch.from_numpy(np.bincount(which)).float()
-    return torch.sparse_coo_tensor(where, number, shape, check_invariants=True, is_coalesced=True)
 
 
 def _pick(table: Tensor, r: Tensor, other: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """How likely a fact comes again, so long after it held before (the paper's recurrence score)."""
 
 import math
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
 from timeplex.gadgets.gaps import density, recurring
+from timeplex.gadgets.words import Words, counted, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
 
@@ -39,6 +41,7 @@ class Recurrence(Gadget):
         super().__init__(evidence, options)
         pairs, mean, deviation = recurring(evidence)
         recurs = pairs >= options.minimum
+        self.pairs = pairs  # what sentences count; it follows from the evidence, so it is not saved
         self.recurs: Tensor
         self.register_buffer("recurs", torch.from_numpy(recurs))
         learned = options.form == "paper"
@@ -68,11 +71,11 @@ class Recurrence(Gadget):
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
         """(n, entities)."""
-        return self._everyone(self.evidence.by_subject_relation, self.evidence.o, s, r, t, own)
+        return self._everyone(*self._side("object"), s, r, t, own)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
         """(n, entities)."""
-        return self._everyone(self.evidence.by_object_relation, self.evidence.s, o, r, t, own)
+        return self._everyone(*self._side("subject"), o, r, t, own)
 
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
         """(n, instants)."""
@@ -106,8 +109,39 @@ class Recurrence(Gadget):
         nearest = np.lexsort((self.evidence.t[fact], np.abs(gap)))[0]
         return [Reason(int(self.evidence.rows[fact[nearest]]), "both", int(gap[nearest]), score)]
 
+    def sentence(self, reason: Reason, relation: int, words: Words) -> str:
+        """The other time, and whether and after how long the relation recurs."""
+        fact, name = words.fact(reason.fact), words.relation(relation)
+        if not bool(self.recurs[relation]):
+            return f"{fact}, which is another time; {name} does not recur: does not fit"
+        mean, sigma = float(self.mean[relation].detach()), float(self.sigma[relation].detach())
+        cases, gap = int(self.pairs[relation]), abs(reason.gap)
+        usual = f"{name} recurs after {words.spread(max(mean, 0.0), sigma, cases)} {counted(cases)}"
+        return f"{fact}; {usual}, here {words.apart(reason.gap)}: {verdict(gap, mean, sigma)}"
+
+    def add_to(
+        self, rows: Tensor, direction: Literal["subject", "object"], given: Tensor, r: Tensor, t: Tensor
+    ) -> Tensor:
+        """Few entities have a score, so that only their cells are touched."""
+        index, answers = self._side(direction)
+        where, values = self._cells(index, answers, given, r, t, None)
+        return rows.index_put_(where, self.strength * values, accumulate=True)
+
+    def _side(self, direction: Literal["subject", "object"]) -> tuple[Index, Ints]:
+        """The facts by question, and what they answer it with."""
+        evidence = self.evidence
+        by_subject = direction == "object"
+        return (evidence.by_subject_relation, evidence.o) if by_subject else (evidence.by_object_relation, evidence.s)
+
     def _everyone(self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None) -> Tensor:
         """Scores of all entities, zero but for those that are known to have answered the question at another time."""
+        scores = self.bias.new_zeros(len(given), self.evidence.entities)
+        return scores.index_put_(*self._cells(index, answers, given, r, t, own))
+
+    def _cells(
+        self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
+    ) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """The cells (question, entity) that are not zero, each once, and their scores."""
         entities = self.evidence.entities
         entity, relation = to_numpy(given, r)
         query, fact = index.matches(pair_key(entity, relation))
@@ -117,9 +151,7 @@ class Recurrence(Gadget):
         nearest = np.full(len(cells), NONE)
         np.minimum.at(nearest, cell, gap)
         query = cells // entities
-        scores = self.bias.new_zeros(len(given), entities)
-        where = (to_torch(query, given), to_torch(cells % entities, given))
-        return scores.index_put_(where, self._value(relation[query], nearest))
+        return (to_torch(query, given), to_torch(cells % entities, given)), self._value(relation[query], nearest)
 
     def _gaps(self, query: Ints, fact: Ints, t: Tensor, own: Tensor | None) -> Ints:
         """|t − t′| of pairs of query and fact, NONE for those that do not count."""

@@ -44,6 +44,24 @@ def _increasing(names: pl.Series) -> bool:
     return bool((names.head(max(len(names) - 1, 0)) < names.tail(max(len(names) - 1, 0))).all())
 
 
+SHOWN = 5
+"""So many names are listed where one was not clear."""
+
+FEW = 30
+"""So many names can be listed, as those of relations often can."""
+
+PAIRS = 16
+"""At most so many pairs of letters of an unknown name are looked for in all names."""
+
+COMPARED = 300
+"""So many names are compared letter by letter with an unknown one."""
+
+
+def _plain(texts: pl.Series) -> pl.Series:
+    """Texts without what people leave out or change: small letters, one space for underscores and spaces."""
+    return texts.str.to_lowercase().str.replace_all(r"[_\s]+", " ").str.strip_chars()
+
+
 class Names:
     """Distinct names; the number of a name is its rank in sorted order, so the order of rows has no say.
 
@@ -80,12 +98,90 @@ class Names:
     __hash__ = None  # type: ignore[assignment]
 
     @cached_property
+    def _texts(self) -> list[str]:
+        return self.names.to_list()
+
+    @cached_property
     def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names.to_list())}
+        return {name: number for number, name in enumerate(self._texts)}
+
+    def many(self, numbers: NDArray[Any]) -> list[str]:
+        """The names of some numbers, (n,)."""
+        texts = self._texts
+        return [texts[number] for number in numbers.tolist()]
+
+    def many_labels(self, numbers: NDArray[Any]) -> list[str]:
+        """What people read for some numbers, (n,)."""
+        names = self.many(numbers)
+        return [self.labels.get(name, name) for name in names] if self.labels else names
 
     def label(self, number: int) -> str:
         """What a person reads for this number."""
         return self.labels.get(self[number], self[number])
+
+    def find(self, name: str, what: str = "name") -> int:
+        """The number of a name as people write it: an id or a label, where case, underscores and spaces do not matter.
+
+        Exact ids come first, then exact labels, then all that read alike. If several are meant, the error lists them;
+        an unknown name is an error that tells the closest ones. `what` is the word for it: entity, relation.
+        """
+        number = self._numbers.get(name) if isinstance(name, str) else None
+        if number is not None:
+            return number
+        if not isinstance(name, str):
+            raise UnknownNameError(f"{name!r} is no name.", "Names are texts.")
+        texts, numbers = self._readings
+        wanted = _plain(pl.Series([name]))[0]
+        alike = numbers[(self._plain_readings == wanted).to_numpy()]
+        exact = numbers[(texts == name).to_numpy()]
+        found = np.unique(exact if len(exact) else alike)
+        if len(found) == 1:
+            return int(found[0])
+        if len(found):
+            listed = ", ".join(repr(self[int(each)]) for each in found[:SHOWN])
+            more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+            raise UnknownNameError(
+                f"{name!r} may be {len(found):,} of the names: {listed}{more}.", "Write one of them."
+            )
+        close = " or ".join(repr(each) for each in self._closest(wanted))
+        if close:
+            raise UnknownNameError(f"unknown {what} {name!r}; did you mean {close}?")
+        few = f"There are: {', '.join(self)}." if 0 < len(self) <= FEW else "Look at the names in the KB's table."
+        raise UnknownNameError(f"unknown {what} {name!r}; no name is near it.", few)
+
+    @cached_property
+    def _readings(self) -> tuple[pl.Series, NDArray[np.int64]]:
+        """All texts that stand for something, ids and labels, and the number that each stands for."""
+        everyone = np.arange(len(self))
+        if not self.labels:
+            return self.names, everyone
+        labels = pl.Series("name", list(self.labels.values()), dtype=pl.String)
+        labelled = np.array([self._numbers[name] for name in self.labels], np.int64)
+        return pl.concat([self.names, labels]), np.concatenate([everyone, labelled])
+
+    @cached_property
+    def _plain_readings(self) -> pl.Series:
+        return _plain(self._readings[0])
+
+    def _closest(self, wanted: str, most: int = 3) -> list[str]:
+        """The texts that look most like a plain one, best first.
+
+        Only those that share most pairs of letters with it are compared letter by letter, so that a million names take
+        a fraction of a second.
+        """
+        texts, plain = self._readings[0], self._plain_readings
+        pairs = list(dict.fromkeys(wanted[place : place + 2] for place in range(len(wanted) - 1))) or [wanted]
+        pairs = pairs[:: -(-len(pairs) // PAIRS)]
+        near = np.flatnonzero(
+            np.abs(plain.str.len_chars().to_numpy().astype(np.int64) - len(wanted)) <= len(wanted) // 2
+        )
+        candidates = plain.gather(near)
+        shared = np.zeros(len(near), np.int64)
+        for pair in pairs:
+            shared += candidates.str.contains(pair, literal=True).to_numpy()
+        best = np.argsort(-shared, kind="stable")[:COMPARED]
+        written = {candidates[int(place)]: texts[int(near[place])] for place in best[::-1]}
+        return [written[each] for each in difflib.get_close_matches(wanted, written, n=most)]
 
     def id(self, name: str) -> int:
         """The number of a name; an unknown name is an error that tells the closest ones."""

@@ -26,12 +26,24 @@ def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt") -> None:
     paths = {split: folder / f"{split}{suffix}" for split in kb.splits}
     files = {path: _packed(_facts(kb, split), path) for split, path in paths.items()}
     for path, data in files.items():
-        _write_whole(path, data)
+        write_whole(path, data)
 
 
-def write_frame(frame: pl.DataFrame, path: Path) -> None:
-    """Write any table in the format that the suffix names."""
-    _write_whole(path, _packed(frame, path))
+def write_frame(frame: pl.DataFrame, path: Path, separator: str = ",") -> None:
+    """Write any table in the format that the suffix names; `separator` is for .csv."""
+    write_whole(path, _packed(frame, path, separator))
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place that cannot be written before long work is done for it. Nothing is left there."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder.", "Give the name of a file.")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
 
 
 def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:
@@ -41,18 +53,18 @@ def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:
     return frame.drop("split")
 
 
-def _packed(frame: pl.DataFrame, path: Path) -> bytes:
-    data = _encode(frame, path)
+def _packed(frame: pl.DataFrame, path: Path, separator: str = ",") -> bytes:
+    data = _encode(frame, path, separator)
     return gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data
 
 
-def _encode(frame: pl.DataFrame, path: Path) -> bytes:
+def _encode(frame: pl.DataFrame, path: Path, separator: str) -> bytes:
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".txt":
         return _hyte(frame, path)
     buffer = io.BytesIO()
     if suffix in (".csv", ".tsv"):
-        frame.write_csv(buffer, separator="," if suffix == ".csv" else "\t")
+        frame.write_csv(buffer, separator=separator if suffix == ".csv" else "\t")
     elif suffix in (".jsonl", ".ndjson"):
         frame.write_ndjson(buffer)
     elif suffix == ".parquet":
@@ -77,7 +89,8 @@ def _hyte(frame: pl.DataFrame, path: Path) -> bytes:
     return (f"\ufeff{text}" if text.startswith("\ufeff") else text).encode()
 
 
-def _write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that appears whole or not at all."""
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

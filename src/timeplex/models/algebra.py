@@ -52,7 +52,9 @@ class _Product(torch.autograd.Function):
 
 def _product(a: Tensor, b: Tensor, conjugated: bool) -> Tensor:
     (a_re, a_im), (b_re, b_im) = a.chunk(2, dim=-1), b.chunk(2, dim=-1)
-    product = a.new_empty(torch.broadcast_shapes(a.shape, b.shape))  # type: ignore[no-untyped-call]
+    # The common shape takes longer to find than one query's product to compute.
+    shape = a.shape if a.shape == b.shape else torch.broadcast_shapes(a.shape, b.shape)  # type: ignore[no-untyped-call]
+    product = a.new_empty(shape)
     re, im = product.chunk(2, dim=-1)
     sign = -1 if conjugated else 1
     torch.mul(a_re, b_re, out=re).addcmul_(a_im, b_im, value=-sign)

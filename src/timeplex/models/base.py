@@ -89,6 +89,10 @@ class Model(nn.Module, ABC):
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """φ(·, r, o, t) for all entities: (n,) in, (n, entities) out."""
 
+    def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
+        """Named parts that sum to φ(s, r, o, t), for explanations; their shapes are those of `score_at`."""
+        return {"score": self.score_at(s, r, o, t)}
+
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """The embeddings that a fact uses, for regularisers; each (n, …)."""
         return []

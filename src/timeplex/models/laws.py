@@ -53,6 +53,17 @@ def agreement(case: Case) -> None:
         _same("subjects[s] and score of a span", model.subjects(r, o, facts.span)[rows, s], score)
 
 
+def terms(case: Case) -> None:
+    """The named parts that terms() gives have the shape of the score and sum to it."""
+    model, (s, r, o, first, _) = case.model(), case.facts()
+    with torch.no_grad():
+        score = model.score_at(s[:, None], r[:, None], o[None], first[:, None])
+        parts = model.terms(s[:, None], r[:, None], o[None], first[:, None])
+    if any(part.shape != score.shape for part in parts.values()):
+        raise Broken(f"a term has not the shape {tuple(score.shape)} of the score")
+    _same("the sum of the terms and score_at", sum(parts.values(), torch.zeros_like(score)), score)
+
+
 def spans(case: Case) -> None:
     """The score of a span is the sum over its instants: φ(s, r, o, T) = Σ_{t ∈ T} φ(s, r, o, t)."""
     model, facts = case.model(), case.facts()
@@ -229,6 +240,7 @@ LAWS: dict[str, Law] = {
     law.__name__: law
     for law in (
         agreement,
+        terms,
         spans,
         repetition,
         batches,

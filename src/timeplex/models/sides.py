@@ -116,6 +116,7 @@ class TimeLinearModel(SideModel):
     """
 
     time: torch.nn.Parameter  # (instants, width)
+    _kept_prefix: tuple[tuple[int, int], Tensor] | None = None
 
     @abstractmethod
     def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
@@ -163,8 +164,21 @@ class TimeLinearModel(SideModel):
     def mean_time(self, span: Span) -> tuple[Tensor, Tensor]:
         """The mean time vector of each span, (n, width), and the number of its instants, (n,)."""
         first, last = span
-        # In double precision, because the difference of two long sums would lose the last digits.
-        prefix = torch.cumsum(torch.cat([self.time.new_zeros(1, self.time.shape[1]), self.time]).double(), 0)
+        prefix = self._prefix_sums()
         length = (last - first + 1).to(self.time.dtype)
         mean = (prefix[last + 1] - prefix[first]) / length[:, None]
         return mean.to(self.time.dtype), length
+
+    def _prefix_sums(self) -> Tensor:
+        """Sums of the first 0, 1, … time vectors, (instants + 1, width).
+
+        They are kept once the table is trained and stays as it is, because one query needs two rows only.
+        """
+        kept, table = self._kept_prefix, self.time
+        state = (table.data_ptr(), table._version)
+        if kept is not None and kept[0] == state and not table.requires_grad:
+            return kept[1]
+        # In double precision, because the difference of two long sums would lose the last digits.
+        prefix = torch.cumsum(torch.cat([table.new_zeros(1, table.shape[1]), table]).double(), 0)
+        self._kept_prefix = None if table.requires_grad else (state, prefix)
+        return prefix

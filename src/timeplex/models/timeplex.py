@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from timeplex.models import base
-from timeplex.models.algebra import dot, multiply, multiply_conjugate
+from timeplex.models.algebra import broadcast, dot, multiply, multiply_conjugate
 from timeplex.models.base import Space, register, tuned
 from timeplex.models.sides import Side, TimeLinearModel
 
@@ -72,6 +72,19 @@ class TimePlex(TimeLinearModel):
         with_time = multiply(with_object, object_) if self._paper else multiply_conjugate(with_object, object_)
         query = torch.add(with_time, multiply(subject, self.rows(self.relation_st, r)), alpha=self.options.alpha)
         return Side(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), object_))
+
+    def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
+        """The four products of the formula, each with its weight."""
+        options = self.options
+        subject, object_, time = self.entity[s], self.entity[o], self.time[t]
+        first, last = (object_, time) if self._paper else (time, object_)
+        parts = {
+            "subject, relation, object": dot(multiply(subject, self.relation_so[r]), object_),
+            "subject, relation, time": options.alpha * dot(multiply(subject, self.relation_st[r]), time),
+            "object, relation, time": options.beta * dot(multiply(first, self.relation_ot[r]), last),
+            "subject, object, time": options.gamma * dot(multiply(subject, first), last),
+        }
+        return dict(zip(parts, broadcast(*parts.values()), strict=True))
 
     @property
     def _paper(self) -> bool:

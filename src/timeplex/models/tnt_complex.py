@@ -61,6 +61,13 @@ class TNTComplEx(_Turning):
         side = super().time_side(s, r, o)
         return side._replace(constant=lambda: dot(multiply(self.entity[s], self.untimed[r]), self.entity[o]))
 
+    def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
+        """Re⟨s, r ∘ t, ō⟩ and Re⟨s, r⁰, ō⟩."""
+        subject, object_ = self.entity[s], self.entity[o]
+        timed = dot(multiply(subject, multiply(self.relation[r], self.time[t])), object_)
+        always = dot(multiply(subject, self.untimed[r]), object_)
+        return {"at this time": timed, "at all times": always.expand_as(timed)}
+
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """s, r ∘ t, r⁰ and o."""
         return [

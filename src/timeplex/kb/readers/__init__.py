@@ -33,11 +33,11 @@ def read_table(path: Path, *, split: str = "train", columns: Columns, encoding: 
     """Read one file as a table of text, by its suffix."""
     if path.is_dir():
         raise InputError(f"{path} is a folder, not a file.", "Give the files in it.")
-    reader = READERS.get(_suffix(path))
+    reader = READERS.get(suffix(path))
     if reader is None:
         known = ", ".join(READERS)
         raise InputError(f"{path} has no suffix that says how to read it.", f"Known are {known}, each also with .gz.")
-    data = _bytes(path)
+    data = file_bytes(path)
     if encoding is not None:
         if not (isinstance(reader, partial) and reader.func is read_text):
             raise InputError(f"{path} has its encoding fixed by its format.", "Leave out --encoding.")
@@ -45,11 +45,13 @@ def read_table(path: Path, *, split: str = "train", columns: Columns, encoding: 
     return reader(data, source=str(path), split=split, columns=columns)
 
 
-def _suffix(path: Path) -> str:
+def suffix(path: Path) -> str:
+    """What says how a file is written, in lower case and without .gz."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
-def _bytes(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
+    """The bytes of a file, unpacked if it ends in .gz."""
     try:
         data = path.read_bytes()
     except FileNotFoundError as error:
@@ -95,7 +97,7 @@ def find_splits(folder: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for split in SPLITS:
         matches = [
-            path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == split and _suffix(path) in READERS
+            path for path in sorted(folder.iterdir()) if path.name.split(".")[0] == split and suffix(path) in READERS
         ]
         if len(matches) > 1:
             both = " and ".join(path.name for path in matches)

@@ -96,7 +96,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
         if position is None:
             raise InputError(
                 f"{source} has no column for the {role}.",
-                f"Its columns are: {_listed(header)}. Say which it is: timeplex import … --{role} COLUMN.",
+                f"Its columns are: {_listed(header)}. Say which it is with --{role} COLUMN.",
             )
         return position
 

@@ -17,8 +17,23 @@ from timeplex.kb.table import ROLES, Table
 
 def read_frame(frame: Any, *, source: str, split: str, columns: Columns) -> Table:
     """Read a DataFrame of any library that narwhals knows. Lines are row numbers from 1."""
+    data = known_frame(frame, source)
+    if data.is_empty():
+        return Table.empty(source, split)
+    layout = by_header([str(name) for name in data.columns], columns, source)
+    rows = role_texts(data, layout, source).with_columns(line=pl.int_range(1, len(data) + 1, dtype=pl.Int64))
+
+    def raw(positions: Sequence[int]) -> list[str]:
+        shown = rows.drop("line")[list(positions)]
+        return [json.dumps(row, ensure_ascii=False) for row in shown.iter_rows(named=True)]
+
+    return Table(source, split, rows, raw)
+
+
+def known_frame(frame: Any, source: str) -> "nw.DataFrame[Any]":
+    """Any DataFrame as narwhals sees it; what is none is an error."""
     try:
-        data = nw.from_native(frame, eager_only=True)
+        return nw.from_native(frame, eager_only=True)
     except TypeError as error:
         raise InputError(
             f"{type(frame).__name__} is not a table that can be read.",
@@ -26,17 +41,12 @@ def read_frame(frame: Any, *, source: str, split: str, columns: Columns) -> Tabl
         ) from error
     except nw.exceptions.DuplicateError as error:
         raise InputError(f"Two columns of {source} have the same name.", "Rename one.") from error
-    if data.is_empty():
-        return Table.empty(source, split)
-    layout = by_header([str(name) for name in data.columns], columns, source)
+
+
+def role_texts(data: "nw.DataFrame[Any]", layout: Layout, source: str) -> pl.DataFrame:
+    """The columns that play a role, by its name, as texts with nulls."""
     texts = {at: _texts(data[:, at], source) for at in layout.positions}
-    rows = _rows(texts, layout, len(data)).with_columns(line=pl.int_range(1, len(data) + 1, dtype=pl.Int64))
-
-    def raw(positions: Sequence[int]) -> list[str]:
-        shown = rows.drop("line")[list(positions)]
-        return [json.dumps(row, ensure_ascii=False) for row in shown.iter_rows(named=True)]
-
-    return Table(source, split, rows, raw)
+    return _rows(texts, layout, len(data))
 
 
 def _rows(texts: dict[int, pl.Series], layout: Layout, height: int) -> pl.DataFrame:

@@ -21,15 +21,19 @@ MAGIC = b"PAR1"
 
 def read_parquet(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
     """Read the bytes of a Parquet file."""
+    return read_frame(parquet_frame(data, source), source=source, split=split, columns=columns)
+
+
+def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
+    """All columns of a Parquet file, given as bytes."""
     try:
         check_counts(data)
-        frame = pl.read_parquet(io.BytesIO(data), memory_map=False)
+        return pl.read_parquet(io.BytesIO(data), memory_map=False)
     except BaseException as error:
         # A damaged file can also make the decoder panic, and that is not an `Exception`.
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         raise InputError(f"{source} is not a readable Parquet file.", "It may be damaged: write it again.") from error
-    return read_frame(frame, source=source, split=split, columns=columns)
 
 
 def check_counts(data: bytes) -> None:

@@ -125,7 +125,8 @@ class Lines:
         return picked.tobytes()
 
 
-def _as_utf8(data: bytes, encoding: str | None, source: str) -> bytes:
+def as_utf8(data: bytes, encoding: str | None, source: str) -> bytes:
+    """The bytes of a text as UTF-8, whatever they were, without a byte order mark."""
     if encoding is None and data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encoding = "utf-16"  # what spreadsheets call "Unicode text"
     if encoding is not None:
@@ -224,10 +225,8 @@ def read_text(
     If the first line has no `separator` but one of the `others`, as spreadsheets in many countries write it, that one
     separates.
     """
-    lines = Lines(_as_utf8(data, encoding, source))
-    first_line = lines.data[: 1 << 16].lstrip(b"\r\n").split(b"\n", 1)[0] if others else b""
-    if separator.encode() not in first_line:
-        separator = next((other for other in others if other.encode() in first_line), separator)
+    lines = Lines(as_utf8(data, encoding, source))
+    separator = separating(lines.data, separator, others)
     beginning = _head(lines, separator, quoting, source)
     if beginning is None:
         return Table.empty(source, split)
@@ -249,6 +248,14 @@ def read_text(
         return [lines.text(int(first_lines[at]), int(last_lines[at])) for at in positions]
 
     return Table(source, split, rows, raw, problems)
+
+
+def separating(data: bytes, separator: str, others: str) -> str:
+    """The separator, or the first of the others that stands in the first line, if the separator does not."""
+    first_line = data[: 1 << 16].lstrip(b"\r\n").split(b"\n", 1)[0]
+    if separator.encode() in first_line:
+        return separator
+    return next((other for other in others if other.encode() in first_line), separator)
 
 
 def _head(lines: Lines, separator: str, quoting: bool, source: str) -> tuple[list[str], int] | None:

@@ -1,0 +1,67 @@
+"""`audit`: what is probably wrong in a KB."""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+import timeplex.auditing.rules  # noqa: F401 - makes the rules known
+from timeplex.auditing.base import RULES
+from timeplex.auditing.case import Case
+from timeplex.auditing.earlier import read_earlier
+from timeplex.auditing.evidence import LEAST_CASES
+from timeplex.auditing.findings import Findings, rank
+from timeplex.auditing.own_rules import read_own_rules
+from timeplex.errors import UnknownNameError
+from timeplex.kb.facts import TemporalKB
+
+
+def audit(
+    kb: TemporalKB,
+    *,
+    rules: str | Path | Mapping[str, Any] | None = None,
+    mute: Iterable[str] = (),
+    since: str | Path | pl.DataFrame | None = None,
+) -> Findings:
+    """Find the facts of a KB that are probably wrong, by rules mined from its own facts.
+
+    `rules` is a TOML file with rules of your own (or a mapping of the same shape), `mute` names rules to leave out,
+    `since` is the table of an earlier audit, whose findings are not told again.
+
+    >>> import timeplex
+    >>> findings = timeplex.audit(timeplex.read("sample"))
+    >>> findings.to_polars().columns[:4]
+    ['rank', 'suspicion', 'severity', 'rule']
+    """
+    muted = _known_rules(mute)
+    case = Case.of(kb, read_own_rules(rules, kb))
+    earlier = None if since is None else read_earlier(since)
+    case.notes.extend(_too_few(case))
+    findings = rank(case, [rule().find(case) for name, rule in RULES.items() if name not in muted])
+    if earlier is None:
+        return findings
+    return findings.since(earlier.filter(~pl.col("rule").is_in(list(muted))))
+
+
+def _known_rules(names: Iterable[str]) -> set[str]:
+    chosen = set(names)
+    for name in sorted(chosen - set(RULES)):
+        close = difflib.get_close_matches(name, RULES, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"The rules are {', '.join(RULES)}."
+        raise UnknownNameError(f"There is no rule {name!r}.", hint)
+    return chosen
+
+
+def _too_few(case: Case) -> list[str]:
+    """Which relations have too few dated facts for any habit."""
+    dated = np.bincount(case.facts.r[case.evidence.known], minlength=len(case.kb.relations))
+    if not dated.any():
+        return ["No fact has a date: only what needs none was checked."]
+    few = np.flatnonzero((dated < LEAST_CASES) & (np.bincount(case.facts.r, minlength=len(dated)) > 0))
+    if len(few) == 0:
+        return []
+    names = ", ".join(case.relation(relation) for relation in few[:8]) + (" …" if len(few) > 8 else "")
+    return [f"Fewer than {LEAST_CASES} dated facts, too few for a habit: {names}."]

@@ -1,0 +1,172 @@
+"""What every rule looks at: the facts in canonical order, what their dates say of each other, how to write them."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from timeplex.auditing.density import Floats
+from timeplex.auditing.evidence import ERRORS, LEAST_CASES, Evidence, gather
+from timeplex.auditing.own_rules import OwnRules
+from timeplex.auditing.repaired import Repaired, trace
+from timeplex.kb import dates, orderings, spans
+from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.relation_classes import INSTANTS_A_YEAR
+
+LEAST_SEVERITY = 0.25
+"""What is less likely an error than this is not reported."""
+CERTAIN = 0.99
+"""The severity of what breaks a rule that the user wrote."""
+
+
+MOST_EXPECTED_YEARS = 50
+"""A range for a date that is wider helps nobody."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A KB under audit. `rows` are the places of the facts in `kb.facts`, `split` numbers their splits."""
+
+    kb: TemporalKB
+    own: OwnRules
+    facts: Facts
+    rows: Ints
+    split: Ints
+    notes: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, kb: TemporalKB, own: OwnRules) -> "Case":
+        """The facts sorted by what they say, so that their order in the KB has no influence on anything."""
+        facts = kb.facts
+        split = np.repeat(np.arange(len(SPLITS)), [len(kb.splits.get(name, Facts.empty())) for name in SPLITS])
+        rows = np.lexsort((split, facts.end, facts.begin, facts.o, facts.r, facts.s))
+        return cls(kb, own, facts[rows], rows, split[rows])
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """What the dates say about each other."""
+        return gather(self.facts, self.kb.granularity)
+
+    @cached_property
+    def repaired(self) -> Repaired:
+        """The facts whose end is not that of the source."""
+        return trace(self.kb, self.facts)
+
+    @cached_property
+    def orderings(self) -> list[orderings.Ordering]:
+        """How often each relation begins before each other one, whether that makes a rule or not."""
+        return orderings.count(self.facts)
+
+    @property
+    def year(self) -> float:
+        """How many instants a year has."""
+        return INSTANTS_A_YEAR[self.kb.granularity]
+
+    # Who is to blame
+
+    def blame(self, fact: Ints, other: Ints) -> Floats:
+        """Pr(the fact is wrong, given that it or the other one is). Shapes (n,)."""
+        wrong = np.maximum(self.evidence.wrong, ERRORS / 10)
+        one, two = wrong[fact], wrong[other]
+        blame: Floats = one / (one + two - one * two)
+        return blame
+
+    @cached_property
+    def _expected(self) -> tuple[Ints, Ints]:
+        """From when to when each suspicious fact is expected, by the trusted fact that says it best.
+
+        first > last: nobody says, or the fact is not suspicious.
+        """
+        of = self.evidence
+        low, high = of.kinds.low[of.kind], of.kinds.high[of.kind]
+        low = np.where(of.even[of.kind], -high, low)
+        fact, other = np.concatenate([of.second, of.first]), np.concatenate([of.first, of.second])
+        low, high = np.concatenate([low, -high]), np.concatenate([high, -low])
+        size = np.tile(of.kinds.size[of.kind], 2)
+        narrow = (size >= LEAST_CASES) & (high - low <= MOST_EXPECTED_YEARS * self.year) & (of.wrong[other] < ERRORS)
+        narrow &= of.wrong[fact] > ERRORS
+        fact, other, low, high = fact[narrow], other[narrow], low[narrow], high[narrow]
+        order = np.lexsort((other, high - low, fact))
+        facts, best = np.unique(fact[order], return_index=True)
+        best = order[best]
+        first, last = np.ones(len(self.facts), np.int64), np.zeros(len(self.facts), np.int64)
+        first[facts] = of.date[other[best]] + low[best]
+        last[facts] = of.date[other[best]] + high[best]
+        return first, last
+
+    def better_date(self, row: int) -> str:
+        """A suggestion for the date of a fact: `begin 1823 → 1923?` if one slip of the pen explains it, or a range."""
+        first, last = (int(ends[row]) for ends in self._expected)
+        date = int(self.evidence.date[row])
+        if first > last or first <= date <= last:
+            return "check the date"
+        what = f"{self.end_in_question(row)} {self.date(date)} → "
+        if self.kb.granularity is Granularity.YEAR:
+            slips = [year for year in range(first, last + 1) if _one_slip(str(date), str(year))]
+            if len(slips) == 1:
+                return f"{what}{slips[0]}?"
+        early, late = self.date(first), self.date(last)
+        return f"{what}{early if early == late else f'{early} to {late}'}?"
+
+    # Words
+
+    def relation(self, relation: int) -> str:
+        """A relation as people read it."""
+        return self.kb.relations.label(int(relation))
+
+    def entity(self, entity: int) -> str:
+        """An entity as people read it."""
+        return self.kb.entities.label(int(entity))
+
+    def date(self, instant: float) -> str:
+        """An instant as a date."""
+        return dates.write([int(instant)], self.kb.granularity)[0]
+
+    def span(self, begin: int, end: int) -> str:
+        """`1990–2001`, `1990`, `from 1990`, `until 2001` or `no date`."""
+        if begin == spans.OPEN_BEGIN:
+            return "no date" if end == spans.OPEN_END else f"until {self.date(end)}"
+        if end == spans.OPEN_END:
+            return f"from {self.date(begin)}"
+        return self.date(begin) if begin == end else f"{self.date(begin)} – {self.date(end)}"
+
+    def fact(self, row: int) -> str:
+        """`Ada bornIn London (1815)`."""
+        of = self.facts
+        span = self.span(int(of.begin[row]), int(of.end[row]))
+        return f"{self.entity(of.s[row])} {self.relation(of.r[row])} {self.entity(of.o[row])} ({span})"
+
+    def length(self, instants: float) -> str:
+        """A number of instants in words: `1 year`, `40 days`."""
+        number = int(instants)
+        return f"{number:,} {self.kb.granularity}{'' if number == 1 else 's'}"
+
+    def end_in_question(self, row: int) -> str:
+        """Which of its ends the date of a fact is."""
+        begin, end = int(self.facts.begin[row]), int(self.facts.end[row])
+        if begin == end:
+            return "date"
+        return "end" if begin == spans.OPEN_BEGIN else "begin"
+
+
+def trust(broken: Ints | int, cases: Ints | int) -> Floats:
+    """Pr(what breaks a rule is an error): π / (π + share of other exceptions), each exception leaving out itself.
+
+    A rule with 2 exceptions in 2,216 cases is broken by errors alone; one with exceptions in one case of ten has them
+    by nature. Half a case more is counted as an exception, so that few cases make no sure rule.
+    """
+    others = (np.maximum(np.asarray(broken, np.float64) - 1, 0) + 0.5) / np.maximum(np.asarray(cases, np.float64), 1)
+    result: Floats = ERRORS / (ERRORS + others)
+    return result
+
+
+def _one_slip(written: str, meant: str) -> bool:
+    """Whether one wrong digit, or two neighbours in the wrong order, make one of the other."""
+    if len(written) != len(meant):
+        return False
+    wrong = [at for at in range(len(meant)) if written[at] != meant[at]]
+    if len(wrong) == 2:
+        one, two = wrong
+        return two == one + 1 and written[one] == meant[two] and written[two] == meant[one]
+    return len(wrong) == 1

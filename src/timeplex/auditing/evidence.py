@@ -1,0 +1,210 @@
+"""Which dates are hard to believe: what the facts of an entity say about each other's dates, and whom to blame.
+
+Every fact f has one date t_f: its begin, or its end where the begin is open. Two facts that share an entity make a
+*pair*, whose *kind* is both relations, and whether the entity is subject or object of each (facts between the same two
+entities are kinds of their own). The gap d = t_g − t_f of a pair is judged against all gaps of its kind,
+
+    ℓ_fg = log((1 − π) p(d) + π q(d)) − log q(d)        > 0: they vouch for each other; < 0: one of them is wrong
+
+where p is the density of the gaps of this kind (`density`), and q a wide Cauchy distribution around their median, which
+is what wrong dates would give: its spread is that of all dates of the KB. A kind that is as wide as q says nothing, as
+it should. In the same way ℓ_f says how usual the date t_f is in its relation (only if it is unusual).
+
+Whom to blame is the question. Each fact is right with probability w_f, and a pair counts as far as the other fact is
+right, with the mean over the pairs of one kind, since they are not independent:
+
+    logit w_f = logit(1 − π) + e_f + min(1, 6 / K) Σ_kinds mean_g (w_g ℓ_fg)        over K kinds, in some rounds
+
+Pairs that only have their object in common (two people born in one town) are a *crowd*, and say little more than that
+the date is unusual: of the mean c_f over crowds and ℓ_f the lower counts, e_f = min(ℓ_f, c_f), or their sum if c_f > 0.
+
+So a birth in 1823 among ten facts of the 1990s is contradicted by all of them and loses its say; each of the ten is
+contradicted by one that nobody believes. But a footballer of 1890, whose facts vouch for each other, is just old.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from timeplex.auditing.density import Floats, Habits, cauchy, density, habits, sort_by
+from timeplex.kb import spans
+from timeplex.kb.assemble import plausible_range
+from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.facts import Facts
+from timeplex.kb.relation_classes import INSTANTS_A_YEAR
+
+Bools = NDArray[np.bool_]
+
+ERRORS = 0.04
+"""π, the share of wrong dates that is expected before looking at a KB."""
+LEAST_CASES = 20
+"""A habit is made of at least so many cases."""
+NEIGHBOURS = 8
+"""An entity's facts are all compared if they are at most nine; else each with so many on either side (`_mixed`)."""
+MOST_KINDS = 6
+"""More kinds of pairs than this say no more than this many: a mean of theirs counts so many times."""
+ROUNDS = 12
+MOST_COUNTED = 1 << 22
+LEAST_SPREAD_YEARS = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of n dates and m pairs.
+
+    date, known, usual, wrong    (n,): t_f (without meaning where not known), ℓ_f, 1 − w_f
+    first, second, gap, weight   (m,): rows of the pair, t_second − t_first (without sign if the kind is even), ℓ
+    kind                         (m,): the pair's kind, a place in `kinds` and `even`
+    kinds, even                  habits of the gaps of each kind; whether both facts have the same part in it
+    plausible                    from when to when a date of this KB can be at all (`kb.assemble.plausible_range`)
+    """
+
+    date: Ints
+    known: Bools
+    usual: Floats
+    wrong: Floats
+    first: Ints
+    second: Ints
+    gap: Ints
+    weight: Floats
+    kind: Ints
+    kinds: Habits
+    even: Bools
+    plausible: tuple[int, int]
+
+
+def date_of(facts: Facts) -> tuple[Ints, Bools]:
+    """The one date of each fact (its begin, else its end), and whether it has one."""
+    begin, end = facts.begin.astype(np.int64), facts.end.astype(np.int64)
+    date = np.where(begin != spans.OPEN_BEGIN, begin, end)
+    return date, date != spans.OPEN_END
+
+
+def gather(facts: Facts, granularity: Granularity) -> Evidence:
+    """Compare all dates with each other; the facts in canonical order (see `case`), so that the result is one."""
+    date, known = date_of(facts)
+    wide = _spread(date[known], LEAST_SPREAD_YEARS * INSTANTS_A_YEAR[granularity])
+    first, second, kind, even, crowd = _pairs(facts, known)
+    gap = date[second] - date[first]
+    gap = np.where(even[kind], np.abs(gap), gap)
+    order = sort_by(kind, gap)
+    kinds = habits(kind, gap, len(even), order)
+    weight = _surprise(kind, gap, order, kinds, np.maximum(kinds.spread, wide))
+    plausible = plausible_range(date[known], np.ones(int(known.sum()), np.int64), granularity)
+    usual = _usual(facts, date, known, wide, plausible)
+    wrong = _blame(usual, first, second, kind, crowd, weight)
+    return Evidence(
+        date, known, usual, np.where(known, wrong, 0.0), first, second, gap, weight, kind, kinds, even, plausible
+    )
+
+
+def _spread(dates: Ints, least: float) -> float:
+    """A robust standard deviation of all dates of the KB."""
+    nobody = np.zeros(len(dates), np.int64)
+    return max(float(habits(nobody, dates, 1).spread[0]), least)
+
+
+def _surprise(group: Ints, value: Ints, order: Ints, of: Habits, wide: Floats) -> Floats:
+    """ℓ of each value, given its group's habits and the spread of wrong ones; 0 in groups with too few cases."""
+    wrong = cauchy(value, of.median[group], wide[group])
+    weight = np.log((1 - ERRORS) * density(group, value, order) / wrong + ERRORS)
+    return np.where(of.size[group] >= LEAST_CASES, weight, 0.0)
+
+
+def _usual(facts: Facts, date: Ints, known: Bools, wide: float, plausible: tuple[int, int]) -> Floats:
+    """ℓ_f: at most 0. A date far outside of all others gets the least value, however many others are there with it."""
+    rows = np.flatnonzero(known)
+    relation = facts.r[rows].astype(np.int64)
+    order = sort_by(relation, date[rows])
+    of = habits(relation, date[rows], int(relation.max(initial=-1)) + 1, order)
+    everywhere = np.median(date[rows]) if len(rows) else 0.0
+    same = Habits(of.size, of.low, np.full_like(of.median, everywhere), of.high)
+    usual = np.zeros(len(facts))
+    usual[rows] = np.minimum(_surprise(relation, date[rows], order, same, np.full(len(of.size), wide)), 0)
+    usual[known & ((date < plausible[0]) | (date > plausible[1]))] = np.log(ERRORS)
+    return usual
+
+
+def _mixed(facts: Facts) -> NDArray[np.uint64]:
+    """A number for each fact that looks like chance, but is always the same: whom it meets of a large crowd."""
+    number = np.zeros(len(facts), np.uint64)
+    for column in (facts.s, facts.r, facts.o, facts.begin, facts.end):
+        number = (number ^ column.astype(np.int64).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        number ^= number >> np.uint64(29)
+    return number
+
+
+def _pairs(facts: Facts, known: Bools) -> tuple[Ints, Ints, Ints, Bools, Bools]:
+    """Pairs of facts that share an entity, each once: first, second, kind; whether a kind is even, and of a crowd."""
+    rows = np.flatnonzero(known)
+    others = rows[facts.s[rows] != facts.o[rows]]  # an entity meets a fact with itself once
+    entity = np.concatenate([facts.s[rows], facts.o[others]])
+    fact = np.concatenate([rows, others])
+    part = 2 * facts.r[fact].astype(np.int64) + np.repeat([0, 1], [len(rows), len(others)])  # relation, and which side
+    order = np.lexsort((part, _mixed(facts)[fact], entity))
+    entity, fact, part = entity[order], fact[order], part[order]
+    steps = []
+    for step in range(1, NEIGHBOURS + 1):
+        at = np.flatnonzero((entity[step:] == entity[:-step]) & (fact[step:] != fact[:-step]))
+        steps.append(np.stack([at, at + step]))
+    one, other = np.concatenate(steps, axis=1)
+    turned = part[one] > part[other]
+    one, other = np.where(turned, other, one), np.where(turned, one, other)
+    first, second = fact[one], fact[other]
+    same = (facts.s[first] == facts.s[second]) & (facts.o[first] == facts.o[second])
+    mirrored = (facts.s[first] == facts.o[second]) & (facts.o[first] == facts.s[second]) & ~same
+    # A pair that shares both entities comes up twice, and by which of them says nothing.
+    both = np.flatnonzero(same | mirrored)
+    _, once = np.unique(
+        np.minimum(first, second)[both] * len(facts) + np.maximum(first, second)[both], return_index=True
+    )
+    kept = np.ones(len(first), bool)
+    kept[both] = False
+    kept[both[once]] = True
+    left, right = part[one], part[other]
+    left[both] &= ~1
+    right[both] &= ~1
+    parts = 2 * (int(facts.r.max(initial=0)) + 1)
+    code = ((left * parts + right) * 3 + same + 2 * mirrored)[kept]
+    codes, kind = _numbered(code, parts * parts * 3)
+    left, right = codes // 3 // parts, codes // 3 % parts
+    return first[kept], second[kept], kind, left == right, (left % 2 == 1) & (right % 2 == 1)
+
+
+def _numbered(code: Ints, limit: int) -> tuple[Ints, Ints]:
+    """The distinct codes in order and the place of each code among them; by counting if there are not too many."""
+    if limit > MOST_COUNTED:
+        return np.unique(code, return_inverse=True)
+    used = np.bincount(code, minlength=limit) > 0
+    return np.flatnonzero(used), (np.cumsum(used) - 1)[code]
+
+
+def _blame(usual: Floats, first: Ints, second: Ints, kind: Ints, crowd: Bools, weight: Floats) -> Floats:
+    """1 − w of each fact, shape (n,), as `usual`."""
+    size = len(usual)
+    telling = weight != 0
+    first, second, kind, weight = first[telling], second[telling], kind[telling], weight[telling]
+    fact, other = np.concatenate([first, second]), np.concatenate([second, first])
+    side = np.concatenate([2 * kind, 2 * kind + 1])
+    # All pairs of one fact and kind side by side, to know how many they are.
+    order = sort_by(fact, side)
+    fact, other, side = fact[order], other[order], side[order]
+    new = np.append(True, (fact[1:] != fact[:-1]) | (side[1:] != side[:-1]))[: len(fact)]
+    run = np.cumsum(new) - 1
+    share = np.tile(weight, 2)[order] / np.maximum(np.bincount(run, minlength=1), 1)[run]
+    far = crowd[side // 2]
+    for chosen, most in ((far, 1), (~far, MOST_KINDS)):
+        kinds = np.bincount(fact[new & chosen], minlength=size)[fact]
+        share[chosen] /= np.maximum(kinds[chosen] / most, 1)
+    near, strangers = np.where(far, 0.0, share), np.where(far, share, 0.0)
+    right = np.full(size, 1 - ERRORS)
+    prior = np.log((1 - ERRORS) / ERRORS)
+    wrong = 1 - right
+    for _ in range(ROUNDS):
+        era = np.bincount(fact, right[other] * strangers, size)
+        era = np.where(era < 0, np.minimum(era, usual), era + usual)
+        total = prior + era + np.bincount(fact, right[other] * near, size)
+        wrong = 1 / (1 + np.exp(np.clip(total, -50, 50)))
+        right = (right + 1 - wrong) / 2  # half a step, so that two facts do not swap their parts for ever
+    return wrong

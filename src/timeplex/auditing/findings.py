@@ -1,0 +1,180 @@
+"""Findings: a table with a row for each fact and rule that it breaks, ranked by how likely the fact is wrong."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from timeplex.auditing.base import Found
+from timeplex.auditing.case import Case
+from timeplex.errors import InputError
+from timeplex.kb import spans
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import SPLITS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = pl.Schema(
+    {
+        "rank": pl.Int64,  # of the fact: its rows have one rank
+        "suspicion": pl.Float64,  # Pr(the fact is wrong) by all its findings together
+        "severity": pl.Float64,  # Pr(the fact is wrong) by this rule
+        "rule": pl.String,
+        "subject": pl.String,
+        "relation": pl.String,
+        "object": pl.String,
+        "begin": pl.String,
+        "end": pl.String,
+        "split": pl.String,
+        "fact": pl.String,  # written out, with labels
+        "message": pl.String,
+        "support": pl.String,  # "2,214 of 2,216"; null for what is no matter of counting
+        "confidence": pl.Float64,
+        "others": pl.String,  # the other facts involved, written out
+        "suggestion": pl.String,
+    }
+)
+KEY = ("rule", "subject", "relation", "object", "begin", "end")
+"""What makes two findings the same, in this audit and an earlier one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What is probably wrong in a KB, most likely first. `len` is the number of findings.
+
+    A fact may break several rules: it has a row for each, one after the other. `resolved` counts the findings of an
+    earlier audit that are gone (None if none was given); `notes` says what could not be judged.
+    """
+
+    frame: pl.DataFrame
+    rows: Ints
+    name: str
+    facts: int
+    notes: Sequence[str] = ()
+    resolved: int | None = None
+    found: Sequence[Found] = ()
+    case: Case | None = None
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    @property
+    def suspicious(self) -> int:
+        """Number of facts with at least one finding."""
+        return int(self.frame["rank"].n_unique())
+
+    def counts(self) -> dict[str, int]:
+        """Number of findings of each rule, most first."""
+        table = self.frame.group_by("rule").len().sort("len", "rule", descending=[True, False])
+        return dict(table.iter_rows())
+
+    def of(self, rule: str) -> pl.DataFrame:
+        """The findings of one rule, most likely first."""
+        return self.frame.filter(pl.col("rule") == rule)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The table; `SCHEMA` says what its columns are."""
+        return self.frame
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """`to_polars` as a pandas DataFrame (needs the `pandas` extra)."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
+        return pd.DataFrame(self.frame.to_dict(as_series=False))
+
+    def plus(self, *found: Found) -> "Findings":
+        """With what others found in the same KB (such as a model); facts are rows of `case`. All are ranked anew."""
+        if self.case is None:
+            raise InputError("These findings do not know their KB.", "Add to what `timeplex.audit` gives.")
+        return rank(self.case, [*self.found, *found])
+
+    def since(self, old: pl.DataFrame) -> "Findings":
+        """Only what is not in the table of an earlier audit; counts what was there and is gone.
+
+        A fact keeps its rank, so that what is left can be looked up in the whole list.
+        """
+        new = self._keys(self.frame)
+        before = self._keys(old)
+        kept = new.with_row_index("at").join(before, on=KEY, how="anti", nulls_equal=True)["at"].sort()
+        gone = before.join(new, on=KEY, how="anti", nulls_equal=True).height
+        return replace(self, frame=self.frame[kept], rows=self.rows[kept.to_numpy()], resolved=gone)
+
+    @staticmethod
+    def _keys(frame: pl.DataFrame) -> pl.DataFrame:
+        # An empty field of a CSV may come back as an empty text or as null: an open end in either case.
+        text = pl.col("begin", "end").cast(pl.String)
+        return frame.select(KEY).with_columns(pl.when(text != "").then(text).name.keep()).unique(maintain_order=True)
+
+    def __repr__(self) -> str:
+        head = f"Findings({self.name}: {self.suspicious:,} suspicious facts of {self.facts:,}, {len(self):,} findings)"
+        first = self.frame.unique("rank", keep="first", maintain_order=True).head(5)
+        lines = [
+            f"{row['rank']:>3}  {row['suspicion']:.2f}  {row['rule']}: {row['fact']}"
+            for row in first.iter_rows(named=True)
+        ]
+        return "\n".join([head, *lines])
+
+
+def rank(case: Case, found: Iterable[Found]) -> Findings:
+    """All findings in one table.
+
+    The suspicion of a fact is 1 − Π (1 − severity) over the families of rules, with the most severe finding of each
+    family: families look at different things, the rules of one family at the same thing.
+    """
+    found = [each for each in found if len(each)]
+    facts = np.concatenate([np.zeros(0, np.int64), *(each.fact for each in found)])
+    severity = np.concatenate([np.zeros(0), *(each.severity for each in found)])
+    families = {family: number for number, family in enumerate(sorted({each.family for each in found}))}
+    family = np.concatenate([np.zeros(0, np.int64), *(np.full(len(each), families[each.family]) for each in found)])
+    strongest = np.zeros((len(families), len(case.facts)))
+    np.maximum.at(strongest, (family, facts), severity)
+    # Logarithms, as many severities are close to 1.
+    doubt = np.log1p(-np.minimum(strongest, 1 - 1e-15)).sum(axis=0)
+    names = np.array([each.rule for each in found for _ in range(len(each))], dtype=np.str_)
+    order = np.lexsort((names, -severity, facts, doubt[facts]))
+    _, first = np.unique(facts[order], return_index=True)
+    place = np.zeros(len(case.facts), np.int64)
+    place[facts[order[np.sort(first)]]] = np.arange(1, len(first) + 1)
+    frame = pl.concat([SCHEMA.to_frame(), *(_table(case, each) for each in found)])
+    frame = frame.with_columns(rank=pl.Series(place[facts]), suspicion=pl.Series(-np.expm1(doubt[facts])))[order]
+    return Findings(
+        frame, case.rows[facts[order]], case.kb.name, len(case.facts), tuple(case.notes), None, tuple(found), case
+    )
+
+
+def _table(case: Case, found: Found) -> pl.DataFrame:
+    """The findings of a rule as rows of `SCHEMA`; ranks and suspicions are to be filled in."""
+    of, entities, relations = case.facts[found.fact], case.kb.entities.names, case.kb.relations.names
+    known = (of.begin != spans.OPEN_BEGIN, of.end != spans.OPEN_END)
+    return pl.DataFrame(
+        {
+            "rank": np.zeros(len(found), np.int64),
+            "suspicion": np.zeros(len(found)),
+            "severity": found.severity,
+            "rule": [found.rule] * len(found),
+            "subject": entities.gather(of.s),
+            "relation": relations.gather(of.r),
+            "object": entities.gather(of.o),
+            "begin": [case.date(date) if stated else None for date, stated in zip(of.begin, known[0], strict=True)],
+            "end": [case.date(date) if stated else None for date, stated in zip(of.end, known[1], strict=True)],
+            "split": [SPLITS[number] for number in case.split[found.fact]],
+            "fact": [case.fact(row) for row in found.fact.tolist()],
+            "message": found.messages,
+            "support": [
+                f"{holds:,} of {cases:,}" if cases else None
+                for holds, cases in zip(found.holds.tolist(), found.cases.tolist(), strict=True)
+            ],
+            "confidence": [
+                holds / cases if cases else None
+                for holds, cases in zip(found.holds.tolist(), found.cases.tolist(), strict=True)
+            ],
+            "others": ["; ".join(case.fact(row) for row in rows) for rows in found.others],
+            "suggestion": found.suggestions,
+        },
+        schema=SCHEMA,
+    )

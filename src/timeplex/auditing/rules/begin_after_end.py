@@ -1,0 +1,30 @@
+"""begin-after-end: a fact that began after it ended, in the source (see `repaired`)."""
+
+from timeplex.auditing.base import Found, Rule, block, register
+from timeplex.auditing.case import Case
+
+SEVERITY = 0.995
+
+
+@register("begin-after-end")
+class BeginAfterEnd(Rule):
+    """Nothing ends before it begins."""
+
+    family, says = "span", "the source says that the fact ends before it begins"
+
+    def find(self, case: Case) -> Found:
+        """One finding a repaired row whose fact is found; the others are counted in the notes."""
+        of = case.repaired
+        if of.not_found:
+            case.notes.append(f"{of.not_found:,} rows that begin after they end could not be traced to a fact.")
+        low, high = case.evidence.plausible
+
+        def message(place: int) -> str:
+            return f"The source says that it begins {case.date(of.begin[place])} and ends {case.date(of.end[place])}."
+
+        def suggestion(place: int) -> str:
+            first, last = int(of.end[place]), int(of.begin[place])
+            swapped = low <= first <= last <= high
+            return f"swap: {case.span(first, last)}?" if swapped else f"check the end {case.date(first)}"
+
+        return self.accuse(block(of.rows, SEVERITY, message, suggestion))

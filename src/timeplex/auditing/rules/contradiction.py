@@ -1,0 +1,94 @@
+"""contradiction: two facts that say the same thing of different times.
+
+Either the relation happens once to a subject (an instant, one in nearly all cases, such as a birth), and here are two
+dates; or one and the same (s, r, o) is stated twice, with different spans that overlap.
+"""
+
+import numpy as np
+
+from timeplex.auditing.base import Block, Found, Rule, either, register
+from timeplex.auditing.case import CERTAIN, Case, trust
+from timeplex.auditing.evidence import LEAST_CASES
+from timeplex.auditing.rules.lifespan import happens_once
+from timeplex.kb import spans
+from timeplex.kb.facts import pair_key
+
+MOST_EXCEPTIONS = 0.05
+
+
+@register("contradiction")
+class Contradiction(Rule):
+    """What happens once has one date; no fact is stated twice. The user's [[contradiction]] name what happens once."""
+
+    family, says = "duplicates", "two facts say the same of different times"
+
+    def find(self, case: Case) -> Found:
+        """Both facts of each contradiction, by how much each is to blame."""
+        return self.accuse(*_two_dates(case), *_stated_twice(case))
+
+
+def _two_dates(case: Case) -> list[Block]:
+    """Different dates of a subject in a relation that happens once."""
+    facts, evidence, relations = case.facts, case.evidence, len(case.kb.relations)
+    rows = np.flatnonzero(evidence.known)
+    rows = rows[np.lexsort((evidence.date[rows], facts.r[rows], facts.s[rows]))]
+    same = (np.diff(facts.s[rows]) == 0) & (np.diff(facts.r[rows]) == 0)
+    at = np.flatnonzero(same & (np.diff(evidence.date[rows]) != 0))
+    one, other = rows[at], rows[at + 1]
+    firsts = np.append(True, ~same)[: len(rows)]
+    cases = np.bincount(facts.r[rows[firsts]], minlength=relations)
+    broken = np.bincount(np.unique(pair_key(facts.r[one], facts.s[one])) >> 32, minlength=relations)
+    own = np.isin(np.arange(relations), [table["relation"] for table in case.own.of("contradiction")])
+    mined = (cases >= LEAST_CASES) & (broken <= MOST_EXCEPTIONS * cases) & happens_once(case)
+    sure = np.where(own, CERTAIN, np.where(mined, trust(broken, cases), 0.0))
+    counted = np.where(own, 0, cases)
+
+    def message(place: int) -> str:
+        row = int(one[place])
+        dates = " and ".join(case.date(evidence.date[rows[place]]) for rows in (one, other))
+        return (
+            f"{case.relation(facts.r[row])} happens once, but {case.entity(facts.s[row])} has two dates of it: {dates}."
+        )
+
+    of = facts.r[one]
+    return either(
+        case,
+        one,
+        other,
+        sure[of],
+        message,
+        lambda place, row: (
+            f"remove it, or the other, dated {case.date(evidence.date[(other if row == one[place] else one)[place]])}?"
+        ),
+        holds=(counted - np.minimum(broken, counted))[of],
+        cases=counted[of],
+    )
+
+
+def _stated_twice(case: Case) -> list[Block]:
+    """The same (s, r, o) with two different spans that overlap."""
+    facts, relations = case.facts, len(case.kb.relations)
+    # In canonical order the spans of a triple stand side by side, by their begins.
+    same = (np.diff(facts.s) == 0) & (np.diff(facts.r) == 0) & (np.diff(facts.o) == 0)
+    dated = (facts.begin != spans.OPEN_BEGIN) | (facts.end != spans.OPEN_END)
+    # A later span may begin in the instant in which the earlier one ends.
+    together = (np.diff(facts.begin) == 0) | (np.diff(facts.end) == 0)
+    overlap = facts.begin[1:] < np.minimum(facts.end[:-1], facts.end[1:])
+    differs = (np.diff(facts.begin) != 0) | (np.diff(facts.end) != 0)
+    at = np.flatnonzero(same & (overlap | together) & differs & dated[1:] & dated[:-1])
+    cases = np.bincount(facts.r, minlength=relations)
+    broken = np.bincount(facts.r[at], minlength=relations)
+    sure = np.where(broken <= MOST_EXCEPTIONS * cases, trust(broken, cases), 0.0)
+    of = facts.r[at]
+
+    def suggestion(place: int, row: int) -> str:
+        begin = min(int(facts.begin[at[place] + step]) for step in (0, 1))
+        end = max(int(facts.end[at[place] + step]) for step in (0, 1))
+        return f"make them one, {case.span(begin, end)}?"
+
+    def message(place: int) -> str:
+        rows = int(at[place]), int(at[place]) + 1
+        two = " and ".join(case.span(int(facts.begin[row]), int(facts.end[row])) for row in rows)
+        return f"It is stated twice, with different spans: {two}."
+
+    return either(case, at, at + 1, sure[of], message, suggestion, holds=(cases - broken)[of], cases=cases[of])

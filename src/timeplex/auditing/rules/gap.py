@@ -1,0 +1,115 @@
+"""gap: two facts of an entity that are further apart, or closer, than such facts are. `evidence` says who errs."""
+
+from typing import Any
+
+import numpy as np
+
+from timeplex.auditing.base import Block, Found, Rule, block, either, register
+from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, Case
+from timeplex.auditing.density import nearer
+from timeplex.kb import spans
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import pair_key
+
+ODD = -0.5
+"""ℓ_fg below which a gap is told as a reason."""
+
+
+@register("gap")
+class Gap(Rule):
+    """The time between two facts of an entity is the usual one. The user's [[gap]] limits it."""
+
+    family, says = "dates", "the time to other facts of the entity is not the usual one"
+
+    def find(self, case: Case) -> Found:
+        """Facts that all evidence together makes suspicious, with the oddest gap as the reason."""
+        return self.accuse(*_outside(case), _unusual(case))
+
+
+def _unusual(case: Case) -> Block:
+    of = case.evidence
+    low, high = of.kinds.low[of.kind], of.kinds.high[of.kind]
+    distance = np.maximum(np.maximum(low - of.gap, of.gap - high), 0)
+    holds = nearer(of.kind, distance)
+    fact, other = np.concatenate([of.first, of.second]), np.concatenate([of.second, of.first])
+    weight = np.tile(of.weight, 2)
+    odd = np.flatnonzero((weight <= ODD) & (of.wrong[fact] >= LEAST_SEVERITY) & (of.wrong[other] < of.wrong[fact]))
+    fact, other, pair = fact[odd], other[odd], odd % max(len(of.first), 1)
+
+    def message(place: int) -> str:
+        at, accused, witness = int(pair[place]), int(fact[place]), int(other[place])
+        apart = int(of.date[accused] - of.date[witness])
+        low, high = int(of.kinds.low[of.kind[at]]), int(of.kinds.high[of.kind[at]])
+        if of.even[of.kind[at]]:
+            usual = _apart(case, high) if distance[at] else "another time apart"
+        else:
+            usual = _range(case, *((low, high) if accused == of.second[at] else (-high, -low)))
+        return f"It is dated {_signed(case, apart)} {case.fact(witness)}; usual is {usual}."
+
+    return block(
+        fact,
+        of.wrong[fact],
+        message,
+        lambda place: case.better_date(int(fact[place])),
+        other=other,
+        holds=holds[pair],
+        cases=of.kinds.size[of.kind[pair]] - 1,
+        strength=-weight[odd] * (1 - of.wrong[other]),
+    )
+
+
+def _signed(case: Case, apart: int) -> str:
+    if apart == 0:
+        return "together with"
+    return f"{case.length(abs(apart))} {'after' if apart > 0 else 'before'}"
+
+
+def _apart(case: Case, most: float) -> str:
+    return f"at most {case.length(most)} apart" if most else "at the same time"
+
+
+def _range(case: Case, low: int, high: int) -> str:
+    """`19 to 50 years after`, `2 years before to 10 years after`."""
+    if low >= 0:
+        return f"{low:,} to {case.length(high)} after"
+    if high <= 0:
+        return f"{-high:,} to {case.length(-low)} before"
+    return f"{case.length(-low)} before to {case.length(high)} after"
+
+
+def same_subject(case: Case, first: int, second: int) -> tuple[Ints, Ints]:
+    """All pairs of facts of one subject, the one of relation `first`, the other of `second`, with known begins."""
+    rows = np.flatnonzero((case.facts.r == first) & (case.facts.begin != spans.OPEN_BEGIN))
+    at, other = case.facts.by_subject_relation.matches(pair_key(case.facts.s[rows], np.full(len(rows), second)))
+    known = (case.facts.begin[other] != spans.OPEN_BEGIN) & (rows[at] != other)
+    return rows[at][known], other[known]
+
+
+def _outside(case: Case) -> list[Block]:
+    """What is outside the user's [[gap]]."""
+    return [block for own in case.own.of("gap") for block in _limited(case, own)]
+
+
+def _limited(case: Case, own: dict[str, Any]) -> list[Block]:
+    """The pairs whose gap is below `at_least`, or above `at_most`."""
+    first, second = same_subject(case, own["first"], own["second"])
+    gap = case.facts.begin[second].astype(np.int64) - case.facts.begin[first]
+    least, most = own.get("at_least"), own.get("at_most")
+    wrong = np.zeros(len(gap), bool)
+    limits = []
+    if least is not None:
+        wrong |= gap < least
+        limits.append(f"at least {case.length(least)}")
+    if most is not None:
+        wrong |= gap > most
+        limits.append(f"at most {case.length(most)}")
+    rule = f"{case.relation(own['second'])} begins {' and '.join(limits)} after {case.relation(own['first'])}"
+    first, second, gap = first[wrong], second[wrong], gap[wrong]
+    return either(
+        case,
+        first,
+        second,
+        CERTAIN,
+        lambda place: f"By your rule {rule}, but here it is {case.length(gap[place])}.",
+        lambda place, row: case.better_date(row),
+    )

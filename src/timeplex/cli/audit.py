@@ -1,0 +1,118 @@
+"""`timeplex audit KB`: what is probably wrong in a KB."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from timeplex.cli.problems import TABLES
+from timeplex.cli.show import (
+    DATA_DIR_OPTION,
+    JSON_OPTION,
+    KB_ARGUMENT,
+    counted,
+    print_json,
+    print_table,
+    progress,
+    say,
+)
+from timeplex.errors import InputError
+
+if TYPE_CHECKING:
+    from timeplex.auditing.findings import Findings
+
+
+def audit(
+    kb: str = KB_ARGUMENT,
+    output: Path | None = typer.Option(None, "-o", "--output", help="Write all of them to a .csv, .jsonl or .parquet."),
+    html: Path | None = typer.Option(None, "--html", help="Write them as a page to read in a browser."),
+    since: Path | None = typer.Option(None, "--since", help="The table of an earlier audit: tell only what is new."),
+    rules: Path | None = typer.Option(None, "--rules", help="A TOML file with rules of your own."),
+    mute: list[str] = typer.Option([], "--mute", metavar="RULE", help="Leave out a rule; may be given several times."),
+    most: int = typer.Option(10, "--most", min=0, help="How many suspicious facts to show."),
+    data_dir: Path | None = DATA_DIR_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Find what is probably wrong in a KB, by rules mined from its own facts: dates, durations, orders, duplicates.
+
+    Example: timeplex audit sample -o findings.csv --html findings.html
+    """
+    if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
+        raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{html} is not the name of a page.", "Use .html.")
+    from timeplex.auditing.audit import audit as find
+    from timeplex.kb.source import read
+    from timeplex.kb.write import check_writable
+
+    for path in (output, html):
+        if path is not None:
+            check_writable(path)  # both, before either is written
+
+    with progress(f"reading {kb}") as report:
+        facts = read(kb, data_dir=data_dir, progress=report)
+        start = time.perf_counter()
+        found = find(facts, rules=rules, mute=mute, since=since)
+        seconds = time.perf_counter() - start
+    _write(found, output, html)
+    if as_json:
+        print_json(_json(found, seconds))
+        return
+    show(found, seconds, most)
+    for path in (output, html):
+        if path is not None:
+            say(f"Wrote {counted(len(found), 'finding')} to {path}.")
+
+
+def _write(found: "Findings", output: Path | None, html: Path | None) -> None:
+    from timeplex.auditing.page import write_page
+    from timeplex.kb.write import write_frame
+
+    if output is not None:
+        write_frame(found.frame, output)
+    if html is not None:
+        write_page(found, html)
+
+
+def _json(found: "Findings", seconds: float) -> dict[str, Any]:
+    return {
+        "kb": found.name,
+        "facts": found.facts,
+        "suspicious": found.suspicious,
+        "seconds": round(seconds, 3),
+        "rules": found.counts(),
+        "resolved": found.resolved,
+        "notes": list(found.notes),
+        "findings": found.frame.to_dicts(),
+    }
+
+
+def show(found: "Findings", seconds: float, most: int) -> None:
+    """Print the counts and the most suspicious facts with all that is said against them."""
+    import polars as pl
+
+    from timeplex.auditing.base import RULES
+
+    new = "" if found.resolved is None else "new "
+    say(f"{counted(found.suspicious, f'{new}suspicious fact')} of {found.facts:,} in {seconds:.1f} s")
+    if found.resolved is not None:
+        say(f"{counted(found.resolved, 'earlier finding')} resolved")
+    for note in found.notes:
+        say(note)
+    if len(found) == 0:
+        say("Nothing else was found." if found.resolved is not None else "Nothing was found.")
+        return
+    says = {name: rule.says for name, rule in RULES.items()}
+    print_table("", ["rule", "findings", "what it means"], [[r, n, says.get(r, "")] for r, n in found.counts().items()])
+    shown = found.frame.filter(pl.col("rank").rank("dense") <= most)
+    for (rank,), rows in shown.group_by("rank", maintain_order=True):
+        first = rows.row(0, named=True)
+        say(f"{rank:>3}  {first['suspicion']:.2f}  {first['fact']}")
+        for row in rows.iter_rows(named=True):
+            support = "" if row["support"] is None else f" [{row['support']}]"
+            say(f"           {row['rule']}: {row['message']}{support}")
+        say(f"           → {first['suggestion']}")
+    hidden = found.suspicious - shown["rank"].n_unique()
+    if hidden:
+        say(f"{hidden:,} more: see them with --most, -o FILE.csv or --html FILE.html")

@@ -1,0 +1,58 @@
+"""`timeplex discover RUN -o OUT`: facts that are likely true and not in the KB."""
+
+from pathlib import Path
+
+import typer
+
+from timeplex.cli.evaluate import DEVICE_OPTION
+from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
+from timeplex.cli.show import JSON_OPTION, counted, print_json, print_table, progress, say
+from timeplex.errors import InputError
+
+
+def discover(
+    run: Path = RUN_ARGUMENT,
+    output: Path = typer.Option(..., "-o", "--output", metavar="OUT", help="A .csv, .tsv, .jsonl or .parquet file."),
+    relation: list[str] = typer.Option([], "--relation", help="Only this relation; may be given several times."),
+    least: float = typer.Option(0.3, "--min-prob", help="The least probability."),
+    most: int = typer.Option(1000, "--most", help="How many facts to keep, the best ones."),
+    show: int = typer.Option(5, "--show", min=0, help="How many to print."),
+    device: str = DEVICE_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Find facts that are likely true and that the KB does not state, best first, each with dates and a reason.
+
+    The probability is that of `timeplex rank` for both entities (their geometric mean): how likely they are the answers
+    if something is missing at that time. It orders, and can be cut off; it is not the share of the list that is true.
+
+    Example: timeplex discover runs/sample -o found.csv --relation headOfGovernment
+    """
+    import polars as pl
+
+    from timeplex.inference.discover import SCHEMA
+    from timeplex.inference.discover import discover as search
+    from timeplex.kb.readers.whole import check_format
+    from timeplex.kb.write import check_writable, write_frame
+
+    check_format(output)
+    check_writable(output)
+    trained = opened(run, device)
+    if output.resolve().is_relative_to(run.resolve()):
+        raise InputError(f"{output} lies in the run folder.", "Choose another place with -o.")
+    with calibrating(trained):
+        trained.calibration  # noqa: B018 - so that it is not fitted under the next bar
+    with progress(f"searching {trained.kb.name}", "entities") as report:
+        found = pl.concat(
+            [
+                pl.DataFrame(schema=SCHEMA),
+                *search(trained, relations=relation, least=least, most=most, progress=report),
+            ]
+        )
+    write_frame(found, output)
+    if as_json:
+        print_json({"run": str(run), "found": len(found), "file": str(output), "facts": found.head(show).to_dicts()})
+        return
+    if show and len(found):
+        shown = found.drop("reason").head(show)
+        print_table("", shown.columns, shown.rows(), decimals=3)
+    say(f"{counted(len(found), 'fact')} with a probability of at least {least:g}, saved in {output}.")

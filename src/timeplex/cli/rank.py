@@ -1,0 +1,117 @@
+"""`timeplex rank RUN`: who or what stands in a relation at a time."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from timeplex.cli.evaluate import DEVICE_OPTION
+from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+
+if TYPE_CHECKING:
+    from timeplex.inference.trained import Trained
+    from timeplex.inference.who import Questions
+
+RUN_ARGUMENT = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
+
+
+def rank(
+    run: Path = RUN_ARGUMENT,
+    subject: str | None = typer.Option(None, help="The subject; its objects are asked for."),
+    relation: str = typer.Option(..., help="The relation."),
+    object_: str | None = typer.Option(None, "--object", help="The object; its subjects are asked for."),
+    at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time, such as 2000, 2000-05, 2000..2003, 2000.."),
+    k: int = typer.Option(10, "-k", help="How many answers."),
+    hide_known: bool = typer.Option(False, "--hide-known", help="Leave out what the KB knows to hold at the time."),
+    explain: bool = typer.Option(False, "--explain", help="Say which facts speak for each answer."),
+    device: str = DEVICE_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Rank the likeliest answers to (subject, relation, ?) or (?, relation, object) at a time.
+
+    Names are ids or labels; case and underscores do not matter. A probability says how often such an answer is right.
+
+    Example: timeplex rank runs/sample --subject "Angela Merkel" --relation headOfGovernment --at 2005..2021
+    """
+    trained = opened(run, device)
+    questions = trained.questions(relation=relation, at=at, subject=subject, object=object_)
+    with calibrating(trained):
+        table = trained.rank(relation=relation, at=at, subject=subject, object=object_, k=k, hide_known=hide_known)
+    rows = table.drop("query").to_dicts()
+    if explain:
+        for row in rows:
+            row["why"] = _why(trained, questions, row["id"])
+    if as_json:
+        print_json({**about(trained, "rank"), "question": _question(trained, questions), "answers": rows})
+        return
+    _show(trained, questions, rows)
+
+
+def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]) -> None:
+    asked = _question(trained, questions)
+    s, r, o = (asked[name] or "?" for name in ("subject", "relation", "object"))
+    at = trained.asking.span_text(int(questions.begin[0]), int(questions.end[0]))
+    say(f"({s}, {r}, {o}) at {at}, asked of {named(trained)}")
+    headers = ["rank", questions.direction, *(["id"] if trained.kb.entities.labels else []), "probability", "known"]
+    cells = [[row["entity" if name == questions.direction else name] for name in headers] for row in rows]
+    print_table("", headers, cells, decimals=3)
+    for row in rows:
+        for number, reason in enumerate(row.get("why", ())):
+            say(f"{'' if number else row['rank']:>4}   {reason}")
+    say(trained.calibration.note("rank"))
+
+
+def opened(run: Path, device: str) -> "Trained":
+    """The run, ready to be asked."""
+    from timeplex.inference.trained import load
+
+    with progress(f"loading {run}"):
+        return load(run, device)
+
+
+def calibrating(trained: "Trained") -> AbstractContextManager[object]:
+    """While a question is answered: the first one takes longer, because the calibration is fitted."""
+    return progress(f"asking {trained.run.path.name}; the first time, probabilities are calibrated on the dev facts")
+
+
+def named(trained: "Trained") -> str:
+    """`timeplex-base on yago11k (runs/yago11k)`."""
+    return f"{trained.run.recipe.title} on {trained.kb.name} ({trained.run.path})"
+
+
+def about(trained: "Trained", question: str) -> dict[str, Any]:
+    """Whom the answer is from and how far it can be believed, for JSON."""
+    fitted = trained.calibration
+    return {
+        "run": str(trained.run.path),
+        "model": trained.run.recipe.title,
+        "kb": trained.kb.name,
+        "calibration": {
+            "dev_facts": fitted.who_facts if question == "rank" else fitted.when_facts,
+            "measured": fitted.measured,
+        },
+    }
+
+
+def _question(trained: "Trained", questions: "Questions") -> dict[str, Any]:
+    """The names as the KB has them, None for what is asked for, and the time."""
+    from timeplex.kb import dates
+
+    kb = trained.kb
+    given = kb.entities.label(int(questions.given[0]))
+    return {
+        "subject": given if questions.direction == "object" else None,
+        "relation": kb.relations.label(int(questions.r[0])),
+        "object": given if questions.direction == "subject" else None,
+        "at": dates.write([questions.begin[0], questions.end[0]], kb.granularity),
+    }
+
+
+def _why(trained: "Trained", questions: "Questions", answer: str) -> list[str]:
+    """The facts that speak for an answer, at the begin of the time."""
+    from timeplex.inference.explain import reasons_text
+
+    given, r, entity = int(questions.given[0]), int(questions.r[0]), trained.kb.entities.id(answer)
+    s, o = (given, entity) if questions.direction == "object" else (entity, given)
+    return reasons_text(trained, s, r, o, int(trained.who.positions(questions)[0][0]))

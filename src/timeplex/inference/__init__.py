@@ -1,0 +1,1 @@
+"""What a trained model is for: who, when, and how sure one can be."""

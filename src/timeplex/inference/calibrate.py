@@ -1,0 +1,249 @@
+"""Calibration: how raw probabilities become ones that can be believed, fitted on dev, never on test.
+
+Who. For each dev fact both questions are asked; what train states for their time is known and left out. A candidate
+among the ten best is right if a dev fact says it for that time. Raw probabilities of all these candidates are mapped to
+the share of right ones (`maps`; groups are relation and direction).
+
+When. For each dev fact with both ends known a span is predicted. It is right if it shares an instant with the true one.
+The decoder is the one with the best mean aeIOU, thresholds being fitted on the other half of the facts. The interval is
+fitted on the dev facts whose begin is known.
+
+Figures called `after` are those of cases that had no part in fitting (five folds by fact; two for intervals).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from timeplex.evaluation.queries import DIRECTIONS, Direction
+from timeplex.evaluation.report import ways_to_decode
+from timeplex.evaluation.time_metrics import aeiou
+from timeplex.evaluation.time_prediction import Decoder, Thresholds, both_ends_known, dev_values
+from timeplex.inference import intervals, maps
+from timeplex.inference.dating import Dating, Way, held
+from timeplex.inference.maps import Map
+from timeplex.inference.reliability import calibration_error
+from timeplex.inference.who import Questions, Who
+from timeplex.kb import spans
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import Facts
+from timeplex.kb.spans import Floats
+from timeplex.training.run import TrainedRun
+
+MOST_FACTS = 5_000
+"""At most so many dev facts are asked for, drawn with a fixed seed."""
+
+LEAST_FACTS = 50
+"""With fewer dev facts nothing is fitted."""
+
+TOP = 10
+"""The candidates of each question that count."""
+
+Bools = NDArray[np.bool_]
+
+
+class Calibration(BaseModel):
+    """What was fitted on dev: who by a map (groups: `group`), when by a way; and how good that is.
+
+    who_facts, when_facts   how many dev facts each was fitted on; 0 means that it was not
+    measured                expected calibration errors and coverage, before and after
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    who: Map = Map()
+    who_facts: int = 0
+    when: Way = Way()
+    when_facts: int = 0
+    measured: dict[str, dict[str, float]] = {}
+
+    def rank(self, raw: Floats, r: Ints, direction: Direction) -> Floats:
+        """Probabilities of candidates, (n, k), from raw ones; r: (n,)."""
+        return self.who(raw, group(r, direction)[:, None])
+
+    def note(self, question: str) -> str:
+        """One sentence about how far the probabilities of `rank` or `when` can be believed."""
+        facts = self.who_facts if question == "rank" else self.when_facts
+        if not facts:
+            return (
+                f"Probabilities are not calibrated: the run's KB has fewer than {LEAST_FACTS} dev facts "
+                "that could tell how often they come true."
+            )
+        error = self.measured["rank@1" if question == "rank" else "span overlaps gold"]["after"]
+        return f"Probabilities were calibrated on {facts:,} dev facts: expected calibration error {error:.3f}."
+
+
+def group(r: Ints, direction: Direction) -> Ints:
+    """Relation and direction as one number: (n,)."""
+    return 2 * np.asarray(r, np.int64) + (direction == "subject")
+
+
+def fit(run: TrainedRun) -> Calibration:
+    """All that dev can tell."""
+    facts = some_of(run.kb.valid)
+    found = Calibration()
+    if len(facts) >= LEAST_FACTS:
+        found = found.model_copy(update=_fit_who(run, facts))
+    if run.scorer.predicts_times and len(both_ends_known(facts)) >= LEAST_FACTS:
+        when = _fit_when(run, facts)
+        found = found.model_copy(update={**when, "measured": {**found.measured, **when["measured"]}})
+    return found
+
+
+def some_of(facts: Facts, most: int = MOST_FACTS) -> Facts:
+    """All facts, or as many as allowed, drawn with a fixed seed and kept in order."""
+    if len(facts) <= most:
+        return facts
+    return facts[np.sort(np.random.default_rng(0).choice(len(facts), most, replace=False))]
+
+
+# Who ------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WhoCases:
+    """Candidates of both questions of facts, best first: (2 · facts, k), and by question: group and fact."""
+
+    raw: Floats
+    right: Bools
+    there: Bools  # a small KB may have fewer than k candidates
+    group: Ints
+    fact: Ints
+
+
+def who_cases(run: TrainedRun, facts: Facts, known: Facts, true: Facts) -> WhoCases:
+    """Ask both questions of each fact. `known` is left out; what `true` says for the time of the question is right."""
+    who, truth = Who(run, known), Who(run, true)
+    first, last = (int(run.timeline.instants[place]) for place in (0, -1))
+    raws, rights, theres, groups = [], [], [], []
+    for direction in DIRECTIONS:
+        questions = Questions.of(facts, direction, first, last)
+        found = who.rank(questions, TOP, hide_known=True)
+        query, fact, meets = truth.known.of(questions)
+        entities = len(run.kb.entities)
+        said = query[meets] * entities + truth.known.answers(direction)[fact[meets]]
+        cell = np.arange(len(facts))[:, None] * entities + found.entity
+        raws.append(found.raw)
+        theres.append(found.entity >= 0)
+        rights.append(np.isin(cell, said) & theres[-1])
+        groups.append(group(questions.r, direction))
+    raw, right, there = np.concatenate(raws), np.concatenate(rights), np.concatenate(theres)
+    return WhoCases(raw, right, there, np.concatenate(groups), np.tile(np.arange(len(facts)), 2))
+
+
+def _fit_who(run: TrainedRun, facts: Facts) -> dict[str, Any]:
+    cases = who_cases(run, facts, run.kb.train, run.kb.valid)
+    there = cases.there
+    raw, right = cases.raw[there], cases.right[there]
+    fold = maps.folds(len(facts))[cases.fact]
+    groups, folds = (np.broadcast_to(column[:, None], there.shape)[there] for column in (cases.group, fold))
+    found, crossed = maps.choose(raw, right, groups, folds, 2 * len(run.kb.relations))
+    first = np.zeros(there.shape, np.bool_)
+    first[:, 0] = True
+    first = first[there]
+    measured = {
+        "rank@1": _before_and_after(raw[first], crossed[first], right[first]),
+        "top 10": _before_and_after(raw, crossed, right),
+    }
+    return {"who": found, "who_facts": len(facts), "measured": measured}
+
+
+def _before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, float]:
+    return {
+        "before": calibration_error(before, right),
+        "after": calibration_error(after, right),
+        "right": float(right.mean()),
+        "cases": float(len(right)),
+    }
+
+
+# When -----------------------------------------------------------------------------------------------------------------
+
+
+def _fit_when(run: TrainedRun, facts: Facts) -> dict[str, Any]:
+    dating = Dating(run)
+    closed = both_ends_known(facts)
+    s, r, o = (np.asarray(column, np.int64) for column in (closed.s, closed.r, closed.o))
+    said = dev_values(run.scorer, facts, run.timeline, device=dating.device)
+    half = np.random.default_rng(0).permutation(np.arange(len(closed)) % 2)
+    sides = [ways_to_decode(run.kb, said, half != side) for side in (0, 1)]
+    predicted = {name: _predicted(dating, (s, r, o), [side[name] for side in sides], half) for name in sides[0]}
+    quality = {name: float(aeiou(closed.span, (begin, end)).mean()) for name, (begin, end, _) in predicted.items()}
+    best = max(quality, key=quality.__getitem__)
+    begin, end, mass = predicted[best]
+    right = (begin <= closed.end) & (end >= closed.begin)
+    overlaps, crossed = maps.choose(mass, right, r, maps.folds(len(closed)), len(run.kb.relations))
+    chosen = ways_to_decode(run.kb, said)[best]
+    shape, level, measured = _fit_interval(dating, facts)
+    way = Way(
+        decoder=best,
+        theta=tuple(chosen.theta.tolist()) if isinstance(chosen, Thresholds) else (),
+        overlaps=overlaps,
+        shape=shape,
+        level=level,
+    )
+    return {
+        "when": way,
+        "when_facts": len(closed),
+        "measured": {
+            "span overlaps gold": _before_and_after(mass, crossed, right),
+            "aeiou": quality,
+            "interval": measured,
+        },
+    }
+
+
+def _predicted(
+    dating: Dating, fact: tuple[Ints, Ints, Ints], decoders: list[Decoder], half: Ints
+) -> tuple[Ints, Ints, Floats]:
+    """Begin, end and mass of each fact's span, by the decoder that was fitted on the other half: (n,) each."""
+    begin, end = (np.empty(len(half), np.int64) for _ in range(2))
+    mass = np.empty(len(half))
+    for part, table in dating.blocks(*fact):
+        for side, decoder in enumerate(decoders):
+            rows = np.flatnonzero(half[part] == side)
+            where = rows + part.start
+            found = dating.spans(table[rows], fact[1][where], decoder)
+            begin[where], end[where] = found
+            mass[where] = held(table[rows], dating.run.timeline.positions(found))
+    return begin, end, mass
+
+
+def _fit_interval(dating: Dating, facts: Facts) -> tuple[intervals.Shape, float, dict[str, float]]:
+    """The shape with the smaller intervals (geometric mean of their widths), its level, and how it does."""
+    begun = facts[~spans.is_open(facts.span)[0]]
+    s, r, o = (np.asarray(column, np.int64) for column in (begun.s, begun.r, begun.o))
+    position = np.searchsorted(dating.run.timeline.instants, begun.begin)
+    half = np.random.default_rng(0).permutation(np.arange(len(begun)) % 2)
+    levels = {shape: np.empty(len(begun)) for shape in intervals.SHAPES}
+    for part, table in dating.blocks(s, r, o):
+        begins = dating.begins.probabilities(table, r[part])
+        for shape, values in levels.items():
+            values[part] = intervals.needed(shape, begins, position[part])
+    crossed = {
+        shape: np.array([intervals.conformal_level(values[half != side]) for side in (0, 1)])[half]
+        for shape, values in levels.items()
+    }
+    figures = {shape: _coverage(dating, (s, r, o), position, shape, crossed[shape]) for shape in levels}
+    best = min(intervals.SHAPES, key=lambda shape: figures[shape]["width"])
+    return best, intervals.conformal_level(levels[best]), figures[best]
+
+
+def _coverage(
+    dating: Dating, fact: tuple[Ints, Ints, Ints], position: Ints, shape: intervals.Shape, level: Floats
+) -> dict[str, float]:
+    """How often intervals at given levels, (n,), hold the begin, and the geometric mean of their widths."""
+    instants, inside, width = dating.run.timeline.instants, [], []
+    for part, table in dating.blocks(*fact):
+        begins = dating.begins.probabilities(table, fact[1][part])
+        found = intervals.interval(shape, level[part], begins)
+        inside.append(intervals.holds(found, position[part]))
+        width.append(instants[found[1]] - instants[found[0]] + 1)
+    return {
+        "coverage": float(np.concatenate(inside).mean()),
+        "width": float(np.exp(np.log(np.concatenate(width)).mean())),
+        "cases": float(len(position)),
+    }

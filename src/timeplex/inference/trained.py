@@ -1,0 +1,232 @@
+"""A trained run that can be asked: who, when, and how sure one can be.
+
+>>> import timeplex
+>>> trained = timeplex.load("runs/sample")                                                  # doctest: +SKIP
+>>> trained.rank(subject="Angela Merkel", relation="headOfGovernment", at="2005..2021")     # doctest: +SKIP
+>>> trained.when("Angela Merkel", "headOfGovernment", "Germany")                            # doctest: +SKIP
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from timeplex.errors import InputError
+from timeplex.evaluation.curves import Curve
+from timeplex.evaluation.queries import Direction
+from timeplex.inference import cached
+from timeplex.inference.asking import Asking, At, columns
+from timeplex.inference.calibrate import Calibration
+from timeplex.inference.dating import Dating
+from timeplex.inference.discover import LEAST, MOST, SCHEMA, discover
+from timeplex.inference.explain import Explanation, explain
+from timeplex.inference.fill import fill
+from timeplex.inference.known import known_answers, known_spans
+from timeplex.inference.who import Questions, Who
+from timeplex.kb import dates
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import TemporalKB
+from timeplex.kb.readers.columns import Columns
+from timeplex.kb.timeline import Timeline
+from timeplex.training.loop import choose_device
+from timeplex.training.run import RunFolder, TrainedRun
+
+TEXTS = dict.fromkeys(
+    ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String
+)
+"""Columns of texts, also where there is no row or no text."""
+
+
+def load(path: str | Path, device: str = "auto") -> "Trained":
+    """A trained run from its folder, after checking every checksum; device: auto, cpu or cuda."""
+    return Trained(RunFolder(Path(path)).load(choose_device(device)))
+
+
+class Trained:
+    """A trained run that can be asked. Names are ids or labels; `load` makes one from a run folder."""
+
+    def __init__(self, run: TrainedRun) -> None:
+        self.run = run
+
+    def __repr__(self) -> str:
+        return f"Trained({self.run.recipe.title} on {self.kb!r})"
+
+    @property
+    def kb(self) -> TemporalKB:
+        """The KB that it was trained on, all splits."""
+        return self.run.kb
+
+    @property
+    def timeline(self) -> Timeline:
+        """The instants that it has scores for."""
+        return self.run.timeline
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How raw probabilities become calibrated ones; fitted on dev on first use, and kept in the run folder."""
+        return cached.calibration(self.run)
+
+    @cached_property
+    def asking(self) -> Asking:
+        """Names and dates as numbers."""
+        return Asking(self.kb, self.timeline)
+
+    @cached_property
+    def who(self) -> Who:
+        """Ranking on numbers; the facts of all splits are known."""
+        return Who(self.run, self.kb.facts)
+
+    @cached_property
+    def dating(self) -> Dating:
+        """Dating on numbers."""
+        return Dating(self.run)
+
+    def rank(
+        self,
+        *,
+        relation: str | Sequence[str],
+        at: At | Sequence[At],
+        subject: str | Sequence[str] | None = None,
+        object: str | Sequence[str] | None = None,
+        k: int = 10,
+        hide_known: bool = False,
+    ) -> pl.DataFrame:
+        """The likeliest objects of a subject, or subjects of an object, at a time; many questions in one call.
+
+        Give one of `subject` and `object`. `at` is a date (2000, "2000-05", datetime.date), "2000..2003", "2000..", or
+        a tuple (begin, end). Each argument is a single value or a list; a single one goes with every row of the others.
+
+        Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability, and known: the spans
+        at which the KB, any split, states the answer, null if it is new. `hide_known` leaves out those that are known
+        to hold at the time.
+        """
+        questions = self.questions(relation=relation, at=at, subject=subject, object=object)
+        if k < 1:
+            raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
+        found = self.who.rank(questions, k, hide_known=hide_known)
+        probability = self.calibration.rank(found.raw, questions.r, questions.direction)
+        there = found.entity >= 0
+        query, place = np.nonzero(there)
+        entity = found.entity[there]
+        return pl.DataFrame(
+            {
+                "query": query,
+                "rank": place + 1,
+                "entity": self.kb.entities.many_labels(entity),
+                "id": self.kb.entities.many(entity),
+                "probability": probability[there],
+                "known": known_answers(self.who.known, questions, query, entity, self.kb.granularity),
+            },
+            schema_overrides=TEXTS,
+        )
+
+    def when(
+        self,
+        subject: str | Sequence[str],
+        relation: str | Sequence[str],
+        object: str | Sequence[str],
+    ) -> pl.DataFrame:
+        """When facts held, if they did: a row a fact; each argument is a single value or a list.
+
+        Columns: subject, relation, object (labels), begin, end (the most likely span), probability (that it overlaps
+        the true one), low, high (the begin lies there in 80 % of all cases), and known: the spans that the KB, any
+        split, states, null if it states none.
+        """
+        s, r, o = self.triples(subject, relation, object)
+        found = self.dating.predict(s, r, o, self.calibration.when)
+        kb = self.kb
+        written = {
+            name: dates.write(instants, kb.granularity)
+            for name, instants in (("begin", found.begin), ("end", found.end), ("low", found.low), ("high", found.high))
+        }
+        return pl.DataFrame(
+            {
+                "subject": kb.entities.many_labels(s),
+                "relation": kb.relations.many_labels(r),
+                "object": kb.entities.many_labels(o),
+                "begin": written["begin"],
+                "end": written["end"],
+                "probability": found.probability,
+                "low": written["low"],
+                "high": written["high"],
+                "known": known_spans(kb.facts, s, r, o, kb.granularity),
+            },
+            schema_overrides=TEXTS,
+        )
+
+    def curve(self, subject: str, relation: str, object: str) -> Curve:
+        """Pr(t | s, r, o): how likely each instant of the timeline belongs to the fact, in sum 1."""
+        s, r, o = self.triples(subject, relation, object)
+        return Curve(self.timeline.instants, self.dating.probabilities(s, r, o)[0], self.kb.granularity)
+
+    def explain(self, subject: str, relation: str, object: str, *, at: At) -> Explanation:
+        """Why a fact has its score at a date: the parts of the score, and the training facts behind them in sentences.
+
+        A span is explained at its begin. Parts sum to the score, the reasons of a gadget sum to its part.
+        """
+        return explain(self, subject, relation, object, at)
+
+    def fill(
+        self,
+        table: Any,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,
+        begin: str | None = None,
+        end: str | None = None,
+        least: float = 0.0,
+    ) -> Any:
+        """A DataFrame of pandas, polars or pyarrow with its holes filled in further columns; the same kind comes back.
+
+        The columns are found by their usual names, or given; `relation="=name"` is one relation for all rows. Missing
+        objects, begins and ends are predicted in `…_predicted`, with `probability` (see `inference.fill` for what it
+        means), `still_going_on` where an end is missing, and `reason`. Below the probability `least` nothing is filled.
+        """
+        roles = {"subject": subject, "relation": relation, "object": object, "begin": begin, "end": end}
+        return fill(self, table, Columns(**roles), least)
+
+    def discover(self, *, relations: Sequence[str] = (), least: float = LEAST, most: int = MOST) -> pl.DataFrame:
+        """The likeliest facts that the KB, any split, does not state: at most so many, best first.
+
+        Columns: subject, relation, object (ids), begin, end, probability, reason.
+        """
+        return pl.concat([pl.DataFrame(schema=SCHEMA), *discover(self, relations=relations, least=least, most=most)])
+
+    # As numbers --------------------------------------------------------------------------------------------------
+
+    def questions(
+        self,
+        *,
+        relation: str | Sequence[str],
+        at: At | Sequence[At],
+        subject: str | Sequence[str] | None = None,
+        object: str | Sequence[str] | None = None,
+    ) -> Questions:
+        """What `rank` is asked, as numbers."""
+        if (subject is None) == (object is None):
+            both = "Both a subject and an object are" if subject is not None else "Neither a subject nor an object is"
+            raise InputError(f"{both} given.", "Give one of them: the other one is asked for.")
+        direction: Direction = "object" if object is None else "subject"
+        given = subject if object is None else object
+        table = columns(given=given, relation=relation, at=at)
+        r = self.asking.relations(table["relation"])
+        return Questions(direction, self.asking.entities(table["given"]), r, *self.asking.spans(table["at"]))
+
+    def triples(
+        self,
+        subject: str | Sequence[str],
+        relation: str | Sequence[str],
+        object: str | Sequence[str],
+    ) -> tuple[Ints, Ints, Ints]:
+        """What `when` is asked, as numbers: (n,) each."""
+        table = columns(subject=subject, relation=relation, object=object)
+        asking = self.asking
+        return (
+            asking.entities(table["subject"]),
+            asking.relations(table["relation"]),
+            asking.entities(table["object"]),
+        )

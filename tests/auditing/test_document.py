@@ -1,0 +1,60 @@
+"""docs/audit.md: its figures are those of results/audit.json, its rules can be used, its table names all rules."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+from tests.documents import ROOT, blocks
+
+import timeplex
+from timeplex.auditing.base import RULES
+from timeplex.auditing.injection import KINDS
+from timeplex.auditing.own_rules import TABLES
+
+TEXT = (ROOT / "docs" / "audit.md").read_text()
+RESULTS = json.loads((ROOT / "results" / "audit.json").read_text())
+
+
+def rows() -> dict[str, list[str]]:
+    cells = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in TEXT.splitlines() if line.startswith("|")
+    )
+    return {row[0]: row[1:] for row in cells}
+
+
+def test_measured_figures() -> None:
+    assert set(RESULTS) == {"yago11k", "wikidata12k", "synthetic"}
+    table = rows()
+    for name, kinds in RESULTS.items():
+        assert set(kinds) == set(KINDS)
+        expected = [
+            f"{kinds[kind][key]:.2f} ({kinds[kind]['unseen'][key]:.2f})"
+            for kind in KINDS
+            for key in ("precision_at_injected", "average_precision")
+        ]
+        for of in kinds.values():
+            assert (of["seed"], of["share"], of["unseen"]["seeds"]) == (0, 0.02, [4, 5, 6])
+        assert table[f"`{name}`"] == [f"{kinds['dates-shifted']['injected']:,}", *expected]
+
+
+def test_date_errors_of_yago11k_are_found() -> None:
+    assert RESULTS["yago11k"]["dates-shifted"]["precision_at_injected"] >= 0.5
+
+
+def test_every_rule_is_explained() -> None:
+    assert {name for name in rows() if name.strip("`") in RULES} == {f"`{name}`" for name in RULES}
+
+
+def test_the_rules_in_the_document_can_be_used(tmp_path: Path) -> None:
+    (block,) = [block for block in blocks(TEXT) if block.language == "toml"]
+    assert set(tomllib.loads(block.text)) == set(TABLES)
+    path = tmp_path / "my.toml"
+    path.write_text(block.text)
+    findings = timeplex.audit(timeplex.read("sample"), rules=path)
+    assert any("your rule" in message or "your range" in message for message in findings.frame["message"])
+
+
+def test_ten_findings_and_ten_more() -> None:
+    lists = re.findall(r"^\| \d+ \|", TEXT, re.MULTILINE)
+    assert len(lists) == 20

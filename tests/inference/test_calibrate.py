@@ -1,0 +1,180 @@
+"""Calibration on dev: what is asked, what is kept, what happens where it cannot be."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.inference import small_runs
+from tests.inference.random_runs import random_run
+
+import timeplex
+from timeplex.inference import cached, calibrate
+from timeplex.inference.calibrate import Calibration, fit, group, some_of, who_cases
+from timeplex.inference.maps import Map
+from timeplex.inference.who import Questions, Who
+from timeplex.kb.facts import Facts
+
+
+def test_cases_of_who_by_hand() -> None:
+    """Right is what dev says for the time, known is what train says for it, and test has no say."""
+    run = random_run(4, count=40)
+    found = who_cases(run, run.kb.valid, run.kb.train, run.kb.valid)
+    assert found.raw.shape == (12, 7)
+    first, last = int(run.timeline.instants[0]), int(run.timeline.instants[-1])
+    row = 0
+    for direction in ("subject", "object"):
+        questions = Questions.of(run.kb.valid, direction, first, last)  # type: ignore[arg-type]
+        ranked = Who(run, run.kb.train).rank(questions, 10, hide_known=True)
+        for place, (s, r, o, begin, end) in enumerate(run.kb.valid):
+            truths = {
+                (o2 if direction == "object" else s2)
+                for s2, r2, o2, b2, e2 in run.kb.valid
+                if r2 == r and (s2 == s if direction == "object" else o2 == o) and b2 <= end and e2 >= begin
+            }
+            expected = [entity in truths for entity in ranked.entity[place].tolist()]
+            assert found.right[row].tolist() == expected
+            assert found.there[row].tolist() == [entity >= 0 for entity in ranked.entity[place].tolist()]
+            assert found.group[row] == 2 * r + (direction == "subject")
+            assert found.fact[row] == place
+            row += 1
+
+
+def test_test_facts_have_no_say() -> None:
+    trained = small_runs.trained("gadgets")
+    without = trained.run.setup.kb
+    bare = type(without)(
+        without.entities,
+        without.relations,
+        without.granularity,
+        {**without.splits, "test": Facts.empty()},
+        without.problems,
+    )
+    setup = type(trained.run.setup)(bare, trained.run.recipe)
+    if len(setup.timeline) == len(trained.timeline):
+        other = type(trained.run)(trained.run.path, setup, trained.run.model, trained.run.gadgets)
+        assert fit(other) == fit(trained.run)
+
+
+def test_what_is_fitted() -> None:
+    found = small_runs.trained("gadgets").calibration
+    assert found.who_facts == 180
+    assert found.when_facts > 50
+    assert found.who.kind in ("platt", "isotonic", "by-relation")
+    assert found.measured["rank@1"]["after"] < 0.15
+    assert found.measured["interval"]["coverage"] == pytest.approx(0.8, abs=0.1)
+    assert found.measured["aeiou"][found.when.decoder] == max(found.measured["aeiou"].values())
+    error = found.measured["rank@1"]["after"]
+    assert (
+        found.note("rank") == f"Probabilities were calibrated on 180 dev facts: expected calibration error {error:.3f}."
+    )
+    assert f"on {found.when_facts} dev facts" in found.note("when")
+
+
+def test_a_model_without_time_has_nothing_fitted_for_when() -> None:
+    found = fit(small_runs.trained("static").run)
+    assert found.who_facts == 180
+    assert found.when_facts == 0
+    assert "not calibrated" in found.note("when")
+
+
+def test_too_few_dev_facts() -> None:
+    run = random_run(1)
+    found = fit(run)
+    assert found == Calibration()
+    assert "not calibrated: the run's KB has fewer than 50 dev facts" in found.note("rank")
+    raw = np.array([[0.2, 0.1]])
+    assert found.rank(raw, np.array([0]), "object").tolist() == raw.tolist()
+
+
+def test_groups_are_relation_and_direction() -> None:
+    assert group(np.array([0, 3]), "object").tolist() == [0, 6]
+    assert group(np.array([0, 3]), "subject").tolist() == [1, 7]
+    rates = Map(kind="by-relation", of_rate=1.0, rates=(0.0, 5.0))
+    found = Calibration(who=rates, who_facts=1)
+    raw = np.full((1, 1), 0.5)
+    assert found.rank(raw, np.array([0]), "object") == pytest.approx(0.5)
+    assert found.rank(raw, np.array([0]), "subject") > 0.9
+
+
+def test_a_part_of_many_facts() -> None:
+    facts = random_run(1).kb.train
+    assert some_of(facts) is facts
+    part = some_of(facts, 10)
+    assert len(part) == 10
+    assert set(part) <= set(facts)
+    assert [*part] == [*some_of(facts, 10)] == [fact for fact in facts if fact in set(part)][: len(part)]
+
+
+# What is kept
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    small_runs.trained("gadgets").calibration  # noqa: B018 - fitted once for all
+    place = tmp_path / "run"
+    shutil.copytree(small_runs.folder("gadgets"), place)
+    return place
+
+
+def never(run: object) -> Calibration:
+    raise AssertionError("it was fitted again")
+
+
+def test_it_is_kept_and_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = small_runs.trained("gadgets").calibration
+    assert (folder / cached.FILE).is_file()
+    monkeypatch.setattr(cached, "fit", never)
+    assert timeplex.load(folder).calibration == expected
+
+
+@pytest.mark.parametrize("damage", ["half", "digit", "other run", "no json", "missing", "list", "wrong values"])
+def test_what_cannot_be_used_is_made_again(folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, expected = folder / cached.FILE, small_runs.trained("gadgets").calibration
+    content = json.loads(file.read_text())
+    if damage == "half":
+        file.write_text(file.read_text()[:-100])
+    elif damage == "digit":
+        content["calibration"]["who_facts"] += 1
+    elif damage == "other run":
+        content["run"] = "0" * 64
+    elif damage == "no json":
+        file.write_bytes(b"\xff\x00")
+    elif damage == "missing":
+        file.unlink()
+    elif damage == "list":
+        file.write_text("[1]")
+    else:
+        content["calibration"]["when"]["shape"] = "round"
+        content["sha256"] = cached._digest(content["calibration"])
+    if damage in ("digit", "other run", "wrong values"):
+        file.write_text(json.dumps(content))
+    monkeypatch.setattr(cached, "fit", lambda run: expected)
+    assert timeplex.load(folder).calibration == expected
+    monkeypatch.setattr(cached, "fit", never)
+    assert timeplex.load(folder).calibration == expected
+
+
+def test_a_folder_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = small_runs.trained("gadgets").calibration
+    (folder / cached.FILE).unlink()
+    before = sorted(path.name for path in folder.iterdir())
+
+    def full(path: Path, data: bytes) -> None:
+        path.with_name(f".{path.name}.new").write_bytes(data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(cached, "fit", lambda run: expected)
+    monkeypatch.setattr(cached, "write_whole", full)
+    assert timeplex.load(folder).calibration == expected
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_gadgets_that_are_left_out_have_a_calibration_of_their_own(folder: Path) -> None:
+    run = timeplex.load(folder).run
+    assert cached.fingerprint(run) != cached.fingerprint(run.without("pair"))
+
+
+def test_the_most_facts_are_bounded() -> None:
+    assert calibrate.MOST_FACTS == 5_000
