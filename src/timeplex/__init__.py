@@ -20,6 +20,7 @@ _WHERE = {
     "read": "timeplex.kb.source",
     "split_by_time": "timeplex.kb.split",
     "split_randomly": "timeplex.kb.split",
+    "train": "timeplex.inference.trained",
     "write_file": "timeplex.kb.write",
     "write_folder": "timeplex.kb.write",
 }
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from timeplex.auditing.audit import audit as audit
     from timeplex.evaluation.report import evaluate_scores as evaluate_scores
     from timeplex.inference.trained import load as load
+    from timeplex.inference.trained import train as train
     from timeplex.kb.dates import Granularity as Granularity
     from timeplex.kb.facts import TemporalKB as TemporalKB
     from timeplex.kb.source import read as read

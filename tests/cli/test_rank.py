@@ -62,12 +62,14 @@ def test_rank_subjects_as_json(timeplex, run: Path, fact) -> None:  # type: igno
 def test_rank_with_reasons(timeplex, run: Path, fact) -> None:  # type: ignore[no-untyped-def]
     s, r, _, at = fact
     command = ["rank", run, "--subject", s, "--relation", r, "--at", at, "-k", "3", "--explain"]
-    found = json.loads(timeplex(*command, "--json").out)["answers"]
-    assert all(isinstance(reason, str) for row in found for reason in row["why"])
-    reasons = [reason for row in found for reason in row["why"]]
-    assert reasons
+    found = json.loads(timeplex(*command, "--json").out)
+    assert found["why"]
+    assert all(f"{s} " in reason for reason in found["why"])  # what is given, and all answers share
     out = timeplex(*command).out
-    assert all(reason in out for reason in reasons)
+    for row in found["answers"]:
+        assert all(f" {row['entity']} " in reason or f" {row['entity']};" in reason for reason in row["why"])
+    for reason in [*found["why"], *(reason for row in found["answers"] for reason in row["why"])]:
+        assert out.count(reason) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """`Trained` as a user of Python meets it."""
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -183,3 +185,26 @@ def test_labels_are_shown_and_understood() -> None:
     assert "plain" in str(trained.run.path)
     assert repr(trained).startswith("Trained(timeplex-base on TemporalKB(")
     assert timeplex.load(str(trained.run.path)).kb == kb
+
+
+def test_train_leaves_a_run_that_can_be_asked(tmp_path: Path) -> None:
+    kb = timeplex.generate(300, seed=0)
+    settings = ["epochs=1", "options.dimension=4", "phase2.epochs=1"]
+    trained = timeplex.train(kb, tmp_path / "run", settings=settings, device="cpu")
+    assert (len(trained.kb.train), len(trained.kb.valid), len(trained.kb.test)) == (240, 30, 30)
+    assert trained.run.recipe.title == "timeplex-base + recurrence + pair"
+    assert trained.when(*_first(trained)).equals(timeplex.load(tmp_path / "run").when(*_first(trained)))
+    plain = timeplex.train(kb.to_polars(), tmp_path / "plain", model="distmult", settings=settings[:2])
+    assert plain.run.recipe.title == "distmult"
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text('model = "complex"\nepochs = 1\n[options]\ndimension = 4\n')
+    assert timeplex.train(kb, tmp_path / "by-recipe", recipe=recipe).run.recipe.model == "complex"
+    with pytest.raises(InputError, match="Both a recipe and a model"):
+        timeplex.train(kb, tmp_path / "both", recipe=recipe, model="complex")
+    with pytest.raises(InputError, match="exists already"):
+        timeplex.train(kb, tmp_path / "run", settings=settings)
+
+
+def _first(trained: Trained) -> tuple[str, str, str]:
+    s, r, o, *_ = next(iter(trained.kb.train))
+    return trained.kb.entities[s], trained.kb.relations[r], trained.kb.entities[o]

@@ -39,16 +39,19 @@ def rank(
     with calibrating(trained):
         table = trained.rank(relation=relation, at=at, subject=subject, object=object_, k=k, hide_known=hide_known)
     rows = table.drop("query").to_dicts()
-    if explain:
+    given: list[str] = []
+    if explain and rows:
+        given = _why(trained, questions, rows[0]["id"], of_answer=False)
         for row in rows:
-            row["why"] = _why(trained, questions, row["id"])
+            row["why"] = _why(trained, questions, row["id"], of_answer=True)
     if as_json:
-        print_json({**about(trained, "rank"), "question": _question(trained, questions), "answers": rows})
+        question = _question(trained, questions)
+        print_json({**about(trained, "rank"), "question": question, "why": given, "answers": rows})
         return
-    _show(trained, questions, rows)
+    _show(trained, questions, rows, given)
 
 
-def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]) -> None:
+def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]], given: list[str]) -> None:
     asked = _question(trained, questions)
     s, r, o = (asked[name] or "?" for name in ("subject", "relation", "object"))
     at = trained.asking.span_text(int(questions.begin[0]), int(questions.end[0]))
@@ -56,6 +59,8 @@ def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]
     headers = ["rank", questions.direction, *(["id"] if trained.kb.entities.labels else []), "probability", "known"]
     cells = [[row["entity" if name == questions.direction else name] for name in headers] for row in rows]
     print_table("", headers, cells, decimals=3)
+    for number, reason in enumerate(given):
+        say(f"{'' if number else 'all':>4}   {reason}")
     for row in rows:
         for number, reason in enumerate(row.get("why", ())):
             say(f"{'' if number else row['rank']:>4}   {reason}")
@@ -108,10 +113,13 @@ def _question(trained: "Trained", questions: "Questions") -> dict[str, Any]:
     }
 
 
-def _why(trained: "Trained", questions: "Questions", answer: str) -> list[str]:
-    """The facts that speak for an answer, at the begin of the time."""
+def _why(trained: "Trained", questions: "Questions", answer: str, *, of_answer: bool) -> list[str]:
+    """The facts, at the begin of the time, about the answer alone or about what is given, which all answers share."""
+    from timeplex.evaluation.queries import DIRECTIONS
     from timeplex.inference.explain import reasons_text
 
     given, r, entity = int(questions.given[0]), int(questions.r[0]), trained.kb.entities.id(answer)
     s, o = (given, entity) if questions.direction == "object" else (entity, given)
-    return reasons_text(trained, s, r, o, int(trained.who.positions(questions)[0][0]))
+    other = next(side for side in DIRECTIONS if side != questions.direction)
+    t = int(trained.who.positions(questions)[0][0])
+    return reasons_text(trained, s, r, o, t, about=(questions.direction, "both") if of_answer else (other,))

@@ -75,31 +75,15 @@ def prepare(
     kb: str, data_dir: Path | None, model: str | None, recipe: Path | None, settings: list[str]
 ) -> "tuple[TemporalKB, Recipe]":
     """The KB with dev facts, and the recipe that the options say."""
-    data = _read(kb, data_dir)
-    return data, _recipe(data, model, recipe, settings)
-
-
-def _read(kb: str, data_dir: Path | None) -> "TemporalKB":
     from timeplex.kb.source import read
-    from timeplex.kb.split import split_randomly
+    from timeplex.training.choose import recipe_for, with_dev
 
     with progress(f"reading {kb}") as report:
-        data = read(kb, data_dir=data_dir, progress=report)
-    if len(data.valid) == 0 and len(data) >= 20:
-        data = split_randomly(data, valid=0.1, test=0.1, seed=0)
+        found = read(kb, data_dir=data_dir, progress=report)
+    data = with_dev(found)
+    if data is not found:
         typer.echo("The KB has no dev facts: it was split at random, 8 : 1 : 1 (see: timeplex split).", err=True)
-    return data
-
-
-def _recipe(data: "TemporalKB", model: str | None, path: Path | None, settings: list[str]) -> "Recipe":
-    from timeplex.errors import InputError
-    from timeplex.training import recipe as recipes
-    from timeplex.training.choose import FULL, suitable
-
-    if path is not None and model is not None:
-        raise InputError("Both a recipe and a model are given.", "A recipe names its model: leave out --model.")
-    chosen = recipes.read(path) if path is not None else suitable(data, model or FULL)
-    return chosen.with_settings(settings)
+    return data, recipe_for(data, model, recipe, settings)
 
 
 def _announce(trainer: "Trainer") -> None:

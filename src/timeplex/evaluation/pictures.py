@@ -142,7 +142,7 @@ def when_picture(found: Prediction, path: Path, years: Years) -> None:
         )
         axes.set_title(found.title, pad=9)
         axes.set_xlabel("year")
-        axes.set_ylabel("Pr(t | s, r, o)")
+        axes.set_ylabel("probability")
         axes.locator_params(axis="x", integer=True, nbins=8)
         axes.locator_params(axis="y", nbins=5)
         axes.yaxis.grid(True)

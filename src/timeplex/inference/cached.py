@@ -17,7 +17,7 @@ from timeplex.training.checkpoint import write_whole
 from timeplex.training.run import TrainedRun
 
 FILE = "calibration.json"
-FORMAT = 1
+FORMAT = 2
 
 
 def calibration(run: TrainedRun) -> Calibration:

@@ -5,10 +5,12 @@ among the ten best is right if a dev fact says it for that time. Raw probabiliti
 the share of right ones (`maps`; groups are relation and direction).
 
 When. For each dev fact with both ends known a span is predicted. It is right if it shares an instant with the true one.
-The decoder is the one with the best mean aeIOU, thresholds being fitted on the other half of the facts. The interval is
-fitted on the dev facts whose begin is known.
+The decoder is the one with the best mean aeIOU, with plain or weighted parts of the score (`weights`); in judging this,
+weights and thresholds are those of the other half of the facts. The interval is fitted on the dev facts whose begin is
+known.
 
-Figures called `after` are those of cases that had no part in fitting (five folds by fact; two for intervals).
+Figures called `after` are those of cases that had no part in fitting (five folds by fact; two for
+intervals, but for the few weights, which all facts have fitted).
 """
 
 from dataclasses import dataclass
@@ -21,11 +23,12 @@ from pydantic import BaseModel, ConfigDict
 from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.evaluation.report import ways_to_decode
 from timeplex.evaluation.time_metrics import aeiou
-from timeplex.evaluation.time_prediction import Decoder, Thresholds, both_ends_known, dev_values
+from timeplex.evaluation.time_prediction import DevValues, Thresholds, both_ends_known, dev_values
 from timeplex.inference import intervals, maps
 from timeplex.inference.dating import Dating, Way, held
 from timeplex.inference.maps import Map
 from timeplex.inference.reliability import calibration_error
+from timeplex.inference.weights import fit_weights
 from timeplex.inference.who import Questions, Who
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
@@ -164,21 +167,23 @@ def _before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, 
 
 
 def _fit_when(run: TrainedRun, facts: Facts) -> dict[str, Any]:
-    dating = Dating(run)
     closed = both_ends_known(facts)
-    s, r, o = (np.asarray(column, np.int64) for column in (closed.s, closed.r, closed.o))
-    said = dev_values(run.scorer, facts, run.timeline, device=dating.device)
     half = np.random.default_rng(0).permutation(np.arange(len(closed)) % 2)
-    sides = [ways_to_decode(run.kb, said, half != side) for side in (0, 1)]
-    predicted = {name: _predicted(dating, (s, r, o), [side[name] for side in sides], half) for name in sides[0]}
-    quality = {name: float(aeiou(closed.span, (begin, end)).mean()) for name, (begin, end, _) in predicted.items()}
-    best = max(quality, key=quality.__getitem__)
-    begin, end, mass = predicted[best]
-    right = (begin <= closed.end) & (end >= closed.begin)
-    overlaps, crossed = maps.choose(mass, right, r, maps.folds(len(closed)), len(run.kb.relations))
-    chosen = ways_to_decode(run.kb, said)[best]
+    judged = {
+        (weighed, name): predicted
+        for weighed in (False, True)
+        for name, predicted in _predicted(run, closed, half, weighed).items()
+    }
+    quality = {choice: float(aeiou(closed.span, found.span).mean()) for choice, found in judged.items()}
+    weighed, best = max(quality, key=quality.__getitem__)
+    found, r = judged[weighed, best], np.asarray(closed.r, np.int64)
+    right = (found.begin <= closed.end) & (found.end >= closed.begin)
+    overlaps, crossed = maps.choose(found.mass, right, r, maps.folds(len(closed)), len(run.kb.relations))
+    dating = Dating(run, fit_weights(run, closed) if weighed else None)
+    chosen = ways_to_decode(run.kb, _said(dating, closed))[best]
     shape, level, measured = _fit_interval(dating, facts)
     way = Way(
+        weights=dating.scorer.weights,
         decoder=best,
         theta=tuple(chosen.theta.tolist()) if isinstance(chosen, Thresholds) else (),
         overlaps=overlaps,
@@ -189,27 +194,49 @@ def _fit_when(run: TrainedRun, facts: Facts) -> dict[str, Any]:
         "when": way,
         "when_facts": len(closed),
         "measured": {
-            "span overlaps gold": _before_and_after(mass, crossed, right),
-            "aeiou": quality,
+            "span overlaps gold": _before_and_after(found.mass, crossed, right),
+            "aeiou": {f"{name}, weighted" if weighed else name: value for (weighed, name), value in quality.items()},
             "interval": measured,
         },
     }
 
 
-def _predicted(
-    dating: Dating, fact: tuple[Ints, Ints, Ints], decoders: list[Decoder], half: Ints
-) -> tuple[Ints, Ints, Floats]:
-    """Begin, end and mass of each fact's span, by the decoder that was fitted on the other half: (n,) each."""
-    begin, end = (np.empty(len(half), np.int64) for _ in range(2))
-    mass = np.empty(len(half))
-    for part, table in dating.blocks(*fact):
-        for side, decoder in enumerate(decoders):
-            rows = np.flatnonzero(half[part] == side)
-            where = rows + part.start
-            found = dating.spans(table[rows], fact[1][where], decoder)
-            begin[where], end[where] = found
-            mass[where] = held(table[rows], dating.run.timeline.positions(found))
-    return begin, end, mass
+def _said(dating: Dating, closed: Facts) -> DevValues:
+    """What facts with both ends say of thresholds."""
+    return dev_values(dating.scorer, closed, dating.run.timeline, device=dating.device)
+
+
+@dataclass(frozen=True)
+class _Predicted:
+    """A span for each fact, and the probability that the model gives it: (n,) each."""
+
+    begin: Ints
+    end: Ints
+    mass: Floats
+
+    @property
+    def span(self) -> tuple[Ints, Ints]:
+        return self.begin, self.end
+
+
+def _predicted(run: TrainedRun, closed: Facts, half: Ints, weighed: bool) -> dict[str, _Predicted]:
+    """The span of each fact by every decoder; weights and thresholds are those of the other half."""
+    found: dict[str, _Predicted] = {}
+    dating, said = Dating(run), None
+    for side in (0, 1):
+        if weighed or said is None:
+            dating = Dating(run, fit_weights(run, closed[half != side]) if weighed else None)
+            said = _said(dating, closed)
+        where = np.flatnonzero(half == side)
+        mine = closed[where]
+        s, r, o = (np.asarray(column, np.int64) for column in (mine.s, mine.r, mine.o))
+        for name, decoder in ways_to_decode(run.kb, said, half != side).items():
+            whole = found.setdefault(name, _Predicted(*(np.empty(len(half), kind) for kind in (int, int, float))))
+            for part, table in dating.blocks(s, r, o):
+                span = dating.spans(table, r[part], decoder)
+                whole.begin[where[part]], whole.end[where[part]] = span
+                whole.mass[where[part]] = held(table, run.timeline.positions(span))
+    return found
 
 
 def _fit_interval(dating: Dating, facts: Facts) -> tuple[intervals.Shape, float, dict[str, float]]:

@@ -13,6 +13,7 @@ from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.time_prediction import Decoder, Rule, Thresholds, probabilities
 from timeplex.inference.intervals import COVERAGE, Begins, Shape, interval
 from timeplex.inference.maps import Map
+from timeplex.inference.weights import Weighted, Weights
 from timeplex.kb.dates import Ints
 from timeplex.kb.spans import Floats
 from timeplex.training.run import TrainedRun
@@ -24,6 +25,7 @@ EXPECTED = "expected-aeiou"
 class Way(BaseModel):
     """How spans, their probabilities and intervals are made of Pr(t); the defaults need no dev facts.
 
+    weights   what the model and the gadgets count (`weights`); none: their plain sum
     decoder   how a span is chosen (`evaluation.time_prediction`); `theta` by relation if it has thresholds
     overlaps  from the probability that the span holds to that of overlapping the true one; groups are relations
     shape     of the interval for the begin, and the level that it is taken at
@@ -31,6 +33,7 @@ class Way(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    weights: dict[str, FiniteFloat] = {}
     decoder: Rule | str = Field(EXPECTED, pattern="^(mean-mass|grid|expected-aeiou)$")
     theta: tuple[FiniteFloat, ...] = ()
     overlaps: Map = Map()
@@ -56,11 +59,11 @@ class Dated:
 
 
 class Dating:
-    """A trained run as something that dates facts."""
+    """A trained run as something that dates facts, its parts weighted if weights are given."""
 
-    def __init__(self, run: TrainedRun) -> None:
+    def __init__(self, run: TrainedRun, weights: Weights | None = None) -> None:
         self.run = run
-        self.scorer = run.scorer
+        self.scorer = Weighted(run, weights or {})
         self.device = next(run.model.parameters()).device
 
     @cached_property

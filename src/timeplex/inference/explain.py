@@ -9,6 +9,7 @@ A model that was trained with inverse relations has two readings of a fact, (s, 
 objects and is the one explained unless `direction="subject"` asks for the other.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,10 @@ from timeplex.training.run import TrainedRun
 
 if TYPE_CHECKING:
     from timeplex.inference.trained import Trained
+
+
+SIDES = ("subject", "object", "both")
+"""Which entity of a question a reason is about."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +119,19 @@ def explain_numbers(run: TrainedRun, s: int, r: int, o: int, t: int, direction: 
     )
 
 
-def reasons_text(trained: "Trained", s: int, r: int, o: int, t_position: int, most: int = 2) -> list[str]:
-    """The sentences of the strongest reasons, for lists of answers; only these are put into words."""
+def reasons_text(
+    trained: "Trained", s: int, r: int, o: int, t_position: int, most: int = 2, about: Sequence[str] = SIDES
+) -> list[str]:
+    """The sentences of the strongest reasons, for lists of answers; only these are put into words.
+
+    `about` says which reasons count: those about the subject, the object, or both. All answers to a question share the
+    reasons about the entity that it names; these do not tell why one answer is likelier than another.
+    """
     found: list[tuple[float, str, Reason]] = []
     for name, gadget in trained.run.gadgets.items():
         strength = float(gadget.strength)
-        found += [(abs(strength * reason.value), name, reason) for reason in gadget.reasons(s, r, o, t_position)[:most]]
+        reasons = [reason for reason in gadget.reasons(s, r, o, t_position) if reason.side in about]
+        found += [(abs(strength * reason.value), name, reason) for reason in reasons[:most]]
     best = sorted(found, key=lambda each: -each[0])[:most]
     words = Words(trained.run.kb)
     return [trained.run.gadgets[name].sentence(reason, r, words) for _, name, reason in best]

@@ -30,8 +30,10 @@ from timeplex.kb import dates
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.columns import Columns
+from timeplex.kb.source import read
 from timeplex.kb.timeline import Timeline
-from timeplex.training.loop import choose_device
+from timeplex.training.choose import recipe_for, with_dev
+from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.run import RunFolder, TrainedRun
 
 TEXTS = dict.fromkeys(
@@ -43,6 +45,27 @@ TEXTS = dict.fromkeys(
 def load(path: str | Path, device: str = "auto") -> "Trained":
     """A trained run from its folder, after checking every checksum; device: auto, cpu or cuda."""
     return Trained(RunFolder(Path(path)).load(choose_device(device)))
+
+
+def train(
+    kb: Any,
+    output: str | Path,
+    *,
+    model: str | None = None,
+    recipe: str | Path | None = None,
+    settings: Sequence[str] = (),
+    device: str = "auto",
+) -> "Trained":
+    """Train a model on a KB (or anything that `read` takes), leave a run folder, and return it ready to be asked.
+
+    With nothing else said the full TimePlex is trained, by a recipe that suits the KB's size. `model` names another
+    one, `recipe` is a TOML file, `settings` are single changes such as "epochs=20". A KB without dev facts is split at
+    random, 8 : 1 : 1.
+    """
+    data = with_dev(kb if isinstance(kb, TemporalKB) else read(kb))
+    chosen = recipe_for(data, model, None if recipe is None else Path(recipe), settings)
+    Trainer(data, chosen, Path(output), device).fit()
+    return load(output, device)
 
 
 class Trained:
@@ -82,7 +105,7 @@ class Trained:
     @cached_property
     def dating(self) -> Dating:
         """Dating on numbers."""
-        return Dating(self.run)
+        return Dating(self.run, self.calibration.when.weights)
 
     def rank(
         self,

@@ -1,8 +1,13 @@
-"""A recipe that suits a KB about which nothing is known but its size."""
+"""What is trained if little is said: dev facts for a KB without any, and a recipe that suits its size."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.split import split_randomly
+from timeplex.training import recipe as recipes
 from timeplex.training.recipe import Phase2, Recipe
 
 FULL, BASE = "timeplex", "timeplex-base"
@@ -14,6 +19,27 @@ GADGETS: dict[str, dict[str, Any]] = {
 }
 """Their weights differ much from KB to KB, so that dev decides. The form of pair is the one that did better on YAGO11k,
 and on the sample."""
+
+
+LEAST_FACTS = 20
+"""A KB with fewer facts is not split."""
+
+
+def with_dev(kb: TemporalKB) -> TemporalKB:
+    """The KB itself if it has dev facts or hardly any facts; else split at random, 8 : 1 : 1, with seed 0."""
+    if len(kb.valid) or len(kb) < LEAST_FACTS:
+        return kb
+    return split_randomly(kb, valid=0.1, test=0.1, seed=0)
+
+
+def recipe_for(
+    kb: TemporalKB, model: str | None = None, recipe: Path | None = None, settings: Sequence[str] = ()
+) -> Recipe:
+    """The recipe of a file, or one that suits the KB (for a model, if it is named); with settings `key=value`."""
+    if recipe is not None and model is not None:
+        raise InputError("Both a recipe and a model are given.", "A recipe names its model: leave out --model.")
+    chosen = recipes.read(recipe) if recipe is not None else suitable(kb, model or FULL)
+    return chosen.with_settings(list(settings))
 
 
 def suitable(kb: TemporalKB, model: str = FULL) -> Recipe:
