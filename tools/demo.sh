@@ -1,21 +1,36 @@
 #!/bin/sh
-# The demo: what is in the sample KB, and how a table with errors becomes a KB.
+# The demo: a model trained on real facts, a who and a when with reasons, the errors of a KB found. Under 3 minutes.
 set -eu
-cd "$(dirname "$0")/.."
-here=$(mktemp -d)
-trap 'rm -rf "$here"' EXIT
+root=$(cd "$(dirname "$0")/.." && pwd)
+rm -rf "$root/demo"
+mkdir "$root/demo"
+cd "$root/demo"
 
 say() { printf '\n\033[1m── %s\033[0m\n\n' "$1"; }
-run() { printf '$ %s\n' "$*"; "$@"; }
+run() { printf '$ %s\n\n' "$*"; "$@"; }
 
-say "A temporal KB of real facts comes with the package: heads of state, lives, prizes, games"
-run timeplex stats sample
+say "1. Train: 4,483 real facts about heads of state, lives, prizes and games come with the package"
+run timeplex train sample -o run
 
-say "Your own table: examples/careers.csv has errors in it; nothing is lost silently"
-run timeplex import examples/careers.csv -o "$here/careers.kb" --subject person --relation role --object organisation
+say "2. Is it any good? On facts that it has not seen, beside simple baselines"
+run timeplex evaluate run --filter per-instant
 
-say "The same, split for training; what leaks from train into test is reported"
-run timeplex split "$here/careers.kb" -o "$here/careers-split.kb" --seed 1
+say "3. Who was head of state of Argentina from 2007 to 2015? (A test fact: the model was not shown it)"
+run timeplex rank run --object Argentina --relation headOfState --at 2007..2015 -k 3 --explain
 
-say "Next: your own file"
-echo 'timeplex import FILE.csv -o my.kb --subject COLUMN --relation COLUMN --object COLUMN --begin COLUMN --end COLUMN'
+say "4. When was Gerhard Schröder head of government of Germany? (A test fact, too)"
+run timeplex when run "Gerhard Schröder" headOfGovernment Germany --explain --plot when.png
+
+say "5. What is wrong in a KB? In a copy of these facts, one in a hundred has got wrong dates"
+run python ../tools/with_errors.py sample copy.csv
+run timeplex audit copy.csv --most 5 --html findings.html
+
+say "All of this is in demo/: look at when.png and findings.html, and ask demo/run yourself. Next, your own table:"
+cat <<'NEXT'
+timeplex import FILE.csv -o my.kb        name the columns with --subject, --relation, --object, --begin, --end
+timeplex audit my.kb                     what is wrong in it
+timeplex train my.kb -o runs/my          learn from it
+timeplex fill runs/my FILE.csv -o filled.csv
+
+docs/quickstart.md goes through this step by step.
+NEXT

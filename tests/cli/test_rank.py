@@ -59,6 +59,14 @@ def test_rank_subjects_as_json(timeplex, run: Path, fact) -> None:  # type: igno
     assert any(row["known"] is not None and not row["known"].endswith("(another time)") for row in shown)
 
 
+def test_what_is_known_is_no_news(timeplex, run: Path, fact) -> None:  # type: ignore[no-untyped-def]
+    s, r, _, at = fact
+    command = ["rank", run, "--subject", s, "--relation", r, "--at", at, "-k", "50"]
+    warning = "The KB states an answer for that time; a new one is as likely as shown only if one more is missing."
+    assert warning in timeplex(*command).out
+    assert warning not in timeplex(*command, "--hide-known").out
+
+
 def test_rank_with_reasons(timeplex, run: Path, fact) -> None:  # type: ignore[no-untyped-def]
     s, r, _, at = fact
     command = ["rank", run, "--subject", s, "--relation", r, "--at", at, "-k", "3", "--explain"]

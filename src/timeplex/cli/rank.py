@@ -52,6 +52,8 @@ def rank(
 
 
 def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]], given: list[str]) -> None:
+    from timeplex.inference.known import ELSEWHEN
+
     asked = _question(trained, questions)
     s, r, o = (asked[name] or "?" for name in ("subject", "relation", "object"))
     at = trained.asking.span_text(int(questions.begin[0]), int(questions.end[0]))
@@ -64,6 +66,8 @@ def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]
     for row in rows:
         for number, reason in enumerate(row.get("why", ())):
             say(f"{'' if number else row['rank']:>4}   {reason}")
+    if any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows):
+        say("The KB states an answer for that time; a new one is as likely as shown only if one more is missing.")
     say(trained.calibration.note("rank"))
 
 

@@ -161,14 +161,18 @@ class Filler:
         return found
 
     def _objects(self, rows: Rows, which: Ints, found: Filled) -> None:
-        """The best object at the row's dates; where one end is missing, at the other."""
+        """The best object that is not known already."""
+        ranked = self.trained.who.rank(self._questions(rows, which), 1, hide_known=True)
+        found.object[which] = ranked.entity[:, 0]
+        found.probability[which] = self.trained.calibration.rank(ranked.raw, rows.r[which], "object")[:, 0]
+
+    def _questions(self, rows: Rows, which: Ints) -> Questions:
+        """Which object at the row's dates; where one end is missing, at the other."""
         first, last = (int(self.trained.timeline.instants[at]) for at in (0, -1))
         begin, end = rows.begin[which], rows.end[which]
         begin, end = np.where(begin == spans.OPEN_BEGIN, end, begin), np.where(end == spans.OPEN_END, begin, end)
         span = (np.clip(each, first, last) for each in (begin, end))
-        ranked = self.trained.who.rank(Questions("object", rows.s[which], rows.r[which], *span), 1, hide_known=True)
-        found.object[which] = ranked.entity[:, 0]
-        found.probability[which] = self.trained.calibration.rank(ranked.raw, rows.r[which], "object")[:, 0]
+        return Questions("object", rows.s[which], rows.r[which], *span)
 
     def _spans(self, rows: Rows, which: Ints, found: Filled) -> None:
         """The most likely span."""
@@ -191,7 +195,7 @@ class Filler:
 
     def _explain(self, rows: Rows, found: Filled) -> None:
         """Write the reasons, and take back what is not likely enough."""
-        stated = self._stated(rows)
+        stated = self._stated(rows) | self._stated_objects(rows)
         begin = np.where(rows.begin == spans.OPEN_BEGIN, found.begin, rows.begin)
         when = np.where(begin == spans.OPEN_BEGIN, rows.end, begin)  # an object of which only the end is known
         position = begin_position(self.trained.timeline, when, when)
@@ -222,6 +226,16 @@ class Filler:
         unit = self.trained.kb.granularity.value
         length = f"{median:,} {unit}{'' if median == 1 else 's'}"
         return f"{self.trained.kb.relations.label(r)} lasts {length} at the median ({facts:,} training facts)"
+
+    def _stated_objects(self, rows: Rows) -> dict[int, str]:
+        """For rows with a missing object: which ones the KB itself states for that time."""
+        which = np.flatnonzero(rows.hole == Hole.OBJECT)
+        known, entities = self.trained.who.known, self.trained.kb.entities
+        query, fact, meets = known.of(self._questions(rows, which))
+        names: dict[int, list[str]] = {}
+        for row, answer in zip(which[query[meets]].tolist(), known.facts.o[fact[meets]].tolist(), strict=True):
+            names.setdefault(row, []).append(entities.label(answer))
+        return {row: f"the KB has {', '.join(dict.fromkeys(of))} already" for row, of in names.items()}
 
     def _stated(self, rows: Rows) -> dict[int, str]:
         """For rows with missing dates: what the KB itself states of them, if it does."""
