@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, percent, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from timeplex.inference.trained import Trained
@@ -67,7 +67,11 @@ def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]
         for number, reason in enumerate(row.get("why", ())):
             say(f"{'' if number else row['rank']:>4}   {reason}")
     if any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows):
-        say("The KB states an answer for that time; a new one is as likely as shown only if one more is missing.")
+        share = percent(float(trained.company.share[questions.direction][questions.r[0]]))
+        say(
+            f"The KB states an answer for that time already. {share} of such facts have company: "
+            "new answers are that much less likely."
+        )
     say(trained.calibration.note("rank"))
 
 

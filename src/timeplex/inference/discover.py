@@ -229,8 +229,9 @@ class Search:
         found = {}
         for direction, given, answer in (("object", s, o), ("subject", o, s)):
             way: Direction = "object" if direction == "object" else "subject"
-            raw, _ = trained.who.raw_of(Questions(way, given, r, *at), answer)
-            found[way] = trained.calibration.rank(raw[:, None], r, way)[:, 0]
+            questions = Questions(way, given, r, *at)
+            raw, _ = trained.who.raw_of(questions, answer)
+            found[way] = trained.probability(questions, raw[:, None])[:, 0]
         return Judged(s, r, o, begin, end, found["object"], found["subject"])
 
     def frame(self, ranked: Sequence[Candidate]) -> pl.DataFrame:

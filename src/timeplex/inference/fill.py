@@ -162,9 +162,10 @@ class Filler:
 
     def _objects(self, rows: Rows, which: Ints, found: Filled) -> None:
         """The best object that is not known already."""
-        ranked = self.trained.who.rank(self._questions(rows, which), 1, hide_known=True)
+        questions = self._questions(rows, which)
+        ranked = self.trained.who.rank(questions, 1, hide_known=True)
         found.object[which] = ranked.entity[:, 0]
-        found.probability[which] = self.trained.calibration.rank(ranked.raw, rows.r[which], "object")[:, 0]
+        found.probability[which] = self.trained.probability(questions, ranked.raw)[:, 0]
 
     def _questions(self, rows: Rows, which: Ints) -> Questions:
         """Which object at the row's dates; where one end is missing, at the other."""

@@ -20,17 +20,19 @@ from timeplex.evaluation.queries import Direction
 from timeplex.inference import cached
 from timeplex.inference.asking import Asking, At, columns
 from timeplex.inference.calibrate import Calibration
+from timeplex.inference.company import Company
 from timeplex.inference.dating import Dating
 from timeplex.inference.discover import LEAST, MOST, SCHEMA, discover
 from timeplex.inference.explain import Explanation, explain
 from timeplex.inference.fill import fill
 from timeplex.inference.known import known_answers, known_spans
-from timeplex.inference.who import Questions, Who
+from timeplex.inference.who import Bools, Questions, Who
 from timeplex.kb import dates
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.columns import Columns
 from timeplex.kb.source import read
+from timeplex.kb.spans import Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.training.choose import recipe_for, with_dev
 from timeplex.training.loop import Trainer, choose_device
@@ -103,6 +105,12 @@ class Trained:
         return Who(self.run, self.kb.facts)
 
     @cached_property
+    def company(self) -> Company:
+        """How often answers have company."""
+        first, last = (int(self.timeline.instants[at]) for at in (0, -1))
+        return Company(self.kb.train, len(self.kb.relations), first, last)
+
+    @cached_property
     def dating(self) -> Dating:
         """Dating on numbers."""
         return Dating(self.run, self.calibration.when.weights)
@@ -122,7 +130,8 @@ class Trained:
         Give one of `subject` and `object`. `at` is a date (2000, "2000-05", datetime.date), "2000..2003", "2000..", or
         a tuple (begin, end). Each argument is a single value or a list; a single one goes with every row of the others.
 
-        Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability, and known: the spans
+        Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability (that it is right, if
+        one is missing; smaller where the KB has one already, by how often such facts have company), known: the spans
         at which the KB, any split, states the answer, null if it is new. `hide_known` leaves out those that are known
         to hold at the time.
         """
@@ -130,7 +139,7 @@ class Trained:
         if k < 1:
             raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
         found = self.who.rank(questions, k, hide_known=hide_known)
-        probability = self.calibration.rank(found.raw, questions.r, questions.direction)
+        probability = self.probability(questions, found.raw, found.holds)
         there = found.entity >= 0
         query, place = np.nonzero(there)
         entity = found.entity[there]
@@ -220,6 +229,15 @@ class Trained:
         return pl.concat([pl.DataFrame(schema=SCHEMA), *discover(self, relations=relations, least=least, most=most)])
 
     # As numbers --------------------------------------------------------------------------------------------------
+
+    def probability(self, questions: Questions, raw: Floats, holds: Bools | None = None) -> Floats:
+        """Calibrated probabilities of candidates, (n, k), from raw ones.
+
+        Where the KB has an answer already, a new one is less likely (`company`); `holds` says which are not new.
+        """
+        probability = self.calibration.rank(raw, questions.r, questions.direction)
+        new = probability * self.company.factor(questions, self.who.known)[:, None]
+        return new if holds is None else np.where(holds, probability, new)
 
     def questions(
         self,
