@@ -127,3 +127,16 @@ def test_filters_and_decoders_side_by_side() -> None:
     for name in ("mean-mass", "grid", "expected-aeiou"):
         of = [result["decoders"][name] for result in results]
         assert stated[name] == [f"{100 * each[key]:.2f}" for each in of for key in ("aeiou@1", "giou@1", "tac@1")]
+
+
+def test_calibration() -> None:
+    text = (ROOT / "docs" / "evaluation.md").read_text()
+    for name, title in (("yago11k", "YAGO11k"), ("wikidata12k", "WIKIDATA12k")):
+        questions = json.loads((ROOT / "results" / "calibration.json").read_text())[name]["questions"]
+        for question in ("rank@1", "top 10", "span overlaps gold"):
+            of = [questions[question][split][when] for split in ("dev", "test") for when in ("before", "after")]
+            assert f"| {title}, {question} | {' | '.join(f'{error:.3f}' for error in of)} |" in text
+            assert of[-1] <= 0.05
+        dev, test = (questions["interval"][split] for split in ("dev", "test"))
+        row = f"| {title} | {100 * dev['coverage']:.1f} % | {100 * test['coverage']:.1f} % | {test['width']:.0f} years |"
+        assert row in text
