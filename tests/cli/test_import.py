@@ -235,3 +235,14 @@ def test_the_installed_command_fails_the_same_way(installed: Timeplex) -> None:
     before = contents(Path())
     assert installed("import", "binary.csv", "-o", "new.kb").complaint().startswith("binary.csv is not a table")
     assert contents(Path()) == before
+
+
+def test_events_alone_are_remarked_upon(timeplex: Timeplex) -> None:
+    note = "Note: every fact is an event"
+    Path("a.csv").write_text("subject,relation,object,begin,quits\nAna,playsFor,Ajax,1998,2003\n")
+    assert note in timeplex("import", "a.csv", "-o", "a.kb").out
+    assert note not in timeplex("import", "a.csv", "-o", "b.kb", "--end", "quits").out
+    Path("c.csv").write_text("subject,relation,object,started,finished\nAna,playsFor,Ajax,1998,2003\n")
+    found = timeplex("import", "c.csv", "-o", "c.kb")
+    assert note not in found.out
+    assert TemporalKB.load("c.kb").to_polars().row(0)[-2:] == ("1998", "2003")

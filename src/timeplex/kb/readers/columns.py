@@ -12,8 +12,8 @@ KNOWN_NAMES = {
     "subject": ("subject", "s", "head", "h", "source", "person", "entity"),
     "relation": ("relation", "r", "predicate", "p", "property", "rel", "role"),
     "object": ("object", "o", "tail", "target", "value"),
-    "begin": ("begin", "start", "from", "since", "time", "date", "year", "timestamp", "valid_from"),
-    "end": ("end", "stop", "to", "until", "valid_to"),
+    "begin": ("begin", "start", "started", "began", "from", "since", "time", "date", "year", "timestamp", "valid_from"),
+    "end": ("end", "ended", "stop", "finish", "finished", "to", "until", "valid_to"),
 }
 """Header names that are understood without being told, in lower case; `begin_date`, `start_time`,
 `end year` and the like count as well."""
