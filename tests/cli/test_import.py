@@ -86,7 +86,7 @@ def test_days_for_few_facts_are_remarked_upon(timeplex: Timeplex) -> None:
     Path("facts.txt").write_text("a\tr\tb\t2001-01-01\t2001-12-31\n")
     answer = timeplex("import", "facts.txt", "-o", "facts.kb")
     assert "Note: there are 365 days for 1 fact; a coarser --granularity may serve.\n" in answer.out
-    assert "Note" not in timeplex("import", "facts.txt", "-o", "facts.kb", "--granularity", "year").out
+    assert "Note: there" not in timeplex("import", "facts.txt", "-o", "facts.kb", "--granularity", "year").out
 
 
 def test_labels(timeplex: Timeplex) -> None:

@@ -56,5 +56,5 @@ def import_(
         instants, facts = counted(calendar, str(kb.granularity)), counted(len(kb), "fact")
         say(f"Note: there are {instants} for {facts}; a coarser --granularity may serve.")
     if end is None and len(kb) and (kb.facts.begin == kb.facts.end).all():
-        say("Note: every fact is an event, which ends when it begins; if a column says when facts end, give it by --end.")
+        say("Note: every fact is an event; if a column says when facts end, name it with --end.")
     say(f"Saved in {output}. Next: timeplex stats {quote(str(output))}")
