@@ -151,8 +151,23 @@ def test_others_may_add_findings(findings: Findings) -> None:
     before = findings.frame.filter(pl.col("rank") == 1)["suspicion"][0]
     again = more.frame.filter(pl.col("fact") == findings.frame["fact"][0])["suspicion"][0]
     assert again == pytest.approx(1 - (1 - before) * 0.5, abs=1e-6)
+    assert findings.plus(added, notes=["Asked."]).notes == (*findings.notes, "Asked.")
     with pytest.raises(InputError, match="do not know their KB"):
         Findings(more.frame, more.rows, "kb", 3).plus(added)
+
+
+def test_what_others_add_is_compared_with_the_earlier_table_too(findings: Findings) -> None:
+    assert findings.case is not None
+    no = np.zeros(1, np.int64)
+    added = Found("model", "model", np.array([3]), np.array([0.4]), no, no, ["Odd."], [[]], ["?"])
+    whole = findings.plus(added).frame
+    again = audit(findings.case.kb, since=whole)
+    assert (len(again), again.resolved) == (0, 0), "a rule that was not asked has resolved nothing"
+    assert (len(again.plus(added)), again.plus(added).resolved) == (0, 0)
+    nothing = Found("model", "model", no[:0], np.zeros(0), no[:0], no[:0], [], [], [])
+    assert again.plus(nothing).resolved == 1, "a rule that was asked and found nothing has"
+    new = audit(findings.case.kb, since=findings.frame).plus(added)
+    assert new.counts() == {"model": 1}
 
 
 def test_unknown_rules_are_told() -> None:

@@ -1,6 +1,7 @@
 """`timeplex audit`."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 from tests.auditing.planted import PLANTS, clean
 from tests.cli.conftest import Timeplex, contents
+from tests.inference import towns
 
 from timeplex.auditing.base import RULES
 from timeplex.auditing.findings import SCHEMA
@@ -156,3 +158,80 @@ def test_an_audit_imports_no_torch(lives: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.splitlines()[-1] == "False False True"
+
+
+# With a model ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def town_kb() -> Path:
+    """A KB with three wrong births, which were held back from the run."""
+    towns.as_kb(towns.towns()).save(Path("towns.kb"))
+    return Path("towns.kb")
+
+
+@pytest.fixture(scope="module")
+def run() -> Path:
+    return towns.town_run().run.path
+
+
+def test_what_a_model_finds_is_added(timeplex: Timeplex, town_kb: Path, run: Path) -> None:
+    answer = timeplex("audit", town_kb, "--run", run, "--html", "page.html")
+    assert (answer.code, answer.err) == (0, "")
+    assert "The model judged 62 facts; left out: 478 learned by heart.\n" in answer.out
+    assert " model " in answer.out
+    assert "a trained model holds other answers for far likelier" in answer.out
+    assert "a trained model holds other answers for far likelier" in Path("page.html").read_text()
+    assert "           model: The model ranks " in answer.out
+    found = json.loads(timeplex("audit", town_kb, "--run", run, "--json").out)
+    wrong = {(f"person {person:03}", where) for person, where in towns.WRONG.items()}
+    by_model = [row for row in found["findings"] if row["rule"] == "model"]
+    assert {(row["subject"], row["object"]) for row in by_model[:3]} == wrong
+    assert found["rules"]["model"] == len(by_model)
+    assert all(row["support"].endswith(" of 62") for row in by_model)
+    without = json.loads(timeplex("audit", town_kb, "--json").out)["findings"]
+    key = ("rule", "subject", "relation", "object", "severity")
+    assert [[row[name] for name in key] for row in without] == [
+        [row[name] for name in key] for row in found["findings"] if row["rule"] != "model"
+    ]
+
+
+def test_several_runs_and_the_same_one_twice(timeplex: Timeplex, town_kb: Path, run: Path) -> None:
+    once = json.loads(timeplex("audit", town_kb, "--json", "--run", run).out)
+    shutil.copytree(run, "copy")
+    for other in (run, Path("copy")):
+        twice = json.loads(timeplex("audit", town_kb, "--json", "--run", run, "--run", other).out)
+        assert {**twice, "seconds": 0} == {**once, "seconds": 0}
+
+
+def test_a_model_can_be_muted(timeplex: Timeplex, town_kb: Path, run: Path) -> None:
+    plain = json.loads(timeplex("audit", town_kb, "--json").out)
+    for arguments in (["--run", run], []):
+        muted = json.loads(timeplex("audit", town_kb, "--json", "--mute", "model", *arguments).out)
+        assert {**muted, "seconds": 0} == {**plain, "seconds": 0}
+
+
+def test_since_an_audit_with_a_model(timeplex: Timeplex, town_kb: Path, run: Path) -> None:
+    timeplex("audit", town_kb, "--run", run, "-o", "with.csv")
+    timeplex("audit", town_kb, "-o", "without.csv")
+    again = json.loads(timeplex("audit", town_kb, "--run", run, "--since", "with.csv", "--json").out)
+    assert (again["findings"], again["resolved"]) == ([], 0)
+    unasked = json.loads(timeplex("audit", town_kb, "--since", "with.csv", "--json").out)
+    assert (unasked["findings"], unasked["resolved"]) == ([], 0), "a model that is not asked has resolved nothing"
+    new = json.loads(timeplex("audit", town_kb, "--run", run, "--since", "without.csv", "--json").out)
+    assert set(new["rules"]) == {"model"}
+    assert new["resolved"] == 0
+
+
+def test_runs_that_cannot_be_used(timeplex: Timeplex, town_kb: Path, lives: Path, run: Path) -> None:
+    before = contents(Path())
+    written = ["-o", "findings.csv"]
+    for wrong in ("no", lives):
+        answer = timeplex("audit", town_kb, "--run", run, "--run", wrong, *written)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(
+            f"error: {wrong} has no trained model: it is not a run folder. Use: timeplex train"
+        )
+    complaint = timeplex("audit", lives, "--run", run, *written).complaint()
+    assert complaint.startswith(f"{run} was trained on towns and knows the names of no fact of lives. Give a run ")
+    assert contents(Path()) == before

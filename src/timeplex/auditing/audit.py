@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 import timeplex.auditing.rules  # noqa: F401 - makes the rules known
-from timeplex.auditing.base import RULES
+from timeplex.auditing.base import MODEL, RULES
 from timeplex.auditing.case import Case
 from timeplex.auditing.earlier import read_earlier
 from timeplex.auditing.evidence import LEAST_CASES
@@ -29,7 +29,8 @@ def audit(
     """Find the facts of a KB that are probably wrong, by rules mined from its own facts.
 
     `rules` is a TOML file with rules of your own (or a mapping of the same shape), `mute` names rules to leave out,
-    `since` is the table of an earlier audit, whose findings are not told again.
+    `since` is the table of an earlier audit, whose findings are not told again; those of rules that are left out now
+    are passed over.
 
     >>> import timeplex
     >>> findings = timeplex.audit(timeplex.read("sample"))
@@ -41,16 +42,15 @@ def audit(
     earlier = None if since is None else read_earlier(since)
     case.notes.extend(_too_few(case))
     findings = rank(case, [rule().find(case) for name, rule in RULES.items() if name not in muted])
-    if earlier is None:
-        return findings
-    return findings.since(earlier.filter(~pl.col("rule").is_in(list(muted))))
+    return findings if earlier is None else findings.since(earlier)
 
 
 def _known_rules(names: Iterable[str]) -> set[str]:
     chosen = set(names)
-    for name in sorted(chosen - set(RULES)):
-        close = difflib.get_close_matches(name, RULES, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"The rules are {', '.join(RULES)}."
+    rules = [*RULES, MODEL]
+    for name in sorted(chosen - set(rules)):
+        close = difflib.get_close_matches(name, rules, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else f"The rules are {', '.join(rules)}."
         raise UnknownNameError(f"There is no rule {name!r}.", hint)
     return chosen
 

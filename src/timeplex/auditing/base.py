@@ -179,6 +179,16 @@ def _involved(others: Ints) -> list[int]:
 RULES: dict[str, type[Rule]] = {}
 """All rules by name, in the order in which they are listed."""
 
+MODEL = "model"
+"""The rule and family of what a trained model finds, which is added by `Findings.plus`: the audit needs none."""
+
+
+def says(rule: str) -> str:
+    """What a rule says, in one line; nothing for one that is not known."""
+    if rule == MODEL:
+        return "a trained model holds other answers for far likelier"
+    return RULES[rule].says if rule in RULES else ""
+
 
 def register(name: str) -> Callable[[type[Rule]], type[Rule]]:
     """Make a rule known by a name: `@register("my-rule")` above its class."""

@@ -46,7 +46,8 @@ class Findings:
     """What is probably wrong in a KB, most likely first. `len` is the number of findings.
 
     A fact may break several rules: it has a row for each, one after the other. `resolved` counts the findings of an
-    earlier audit that are gone (None if none was given); `notes` says what could not be judged.
+    earlier audit that are gone (None if none was given), `earlier` is its table; `notes` says what could not be judged.
+    `found` has what each rule found, be it nothing, and so tells which rules were asked.
     """
 
     frame: pl.DataFrame
@@ -57,6 +58,7 @@ class Findings:
     resolved: int | None = None
     found: Sequence[Found] = ()
     case: Case | None = None
+    earlier: pl.DataFrame | None = None
 
     def __len__(self) -> int:
         return self.frame.height
@@ -87,22 +89,27 @@ class Findings:
             raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
         return pd.DataFrame(self.frame.to_dict(as_series=False))
 
-    def plus(self, *found: Found) -> "Findings":
-        """With what others found in the same KB (such as a model); facts are rows of `case`. All are ranked anew."""
+    def plus(self, *found: Found, notes: Sequence[str] = ()) -> "Findings":
+        """With what others found in the same KB (such as a model); facts are rows of `case`. All are ranked anew.
+
+        What was in the table of an earlier audit is not told again. `notes` are added.
+        """
         if self.case is None:
             raise InputError("These findings do not know their KB.", "Add to what `timeplex.audit` gives.")
-        return rank(self.case, [*self.found, *found])
+        together = replace(rank(self.case, [*self.found, *found]), notes=(*self.notes, *notes))
+        return together if self.earlier is None else together.since(self.earlier)
 
     def since(self, old: pl.DataFrame) -> "Findings":
         """Only what is not in the table of an earlier audit; counts what was there and is gone.
 
-        A fact keeps its rank, so that what is left can be looked up in the whole list.
+        A fact keeps its rank, so that what is left can be looked up in the whole list. What the earlier audit found by
+        a rule that was not asked now (a muted one, a model) is not gone.
         """
         new = self._keys(self.frame)
-        before = self._keys(old)
+        before = self._keys(old.filter(pl.col("rule").is_in([each.rule for each in self.found])))
         kept = new.with_row_index("at").join(before, on=KEY, how="anti", nulls_equal=True)["at"].sort()
         gone = before.join(new, on=KEY, how="anti", nulls_equal=True).height
-        return replace(self, frame=self.frame[kept], rows=self.rows[kept.to_numpy()], resolved=gone)
+        return replace(self, frame=self.frame[kept], rows=self.rows[kept.to_numpy()], resolved=gone, earlier=old)
 
     @staticmethod
     def _keys(frame: pl.DataFrame) -> pl.DataFrame:
@@ -126,7 +133,8 @@ def rank(case: Case, found: Iterable[Found]) -> Findings:
     The suspicion of a fact is 1 − Π (1 − severity) over the families of rules, with the most severe finding of each
     family: families look at different things, the rules of one family at the same thing.
     """
-    found = [each for each in found if len(each)]
+    asked = tuple(found)
+    found = [each for each in asked if len(each)]
     facts = np.concatenate([np.zeros(0, np.int64), *(each.fact for each in found)])
     severity = np.concatenate([np.zeros(0), *(each.severity for each in found)])
     families = {family: number for number, family in enumerate(sorted({each.family for each in found}))}
@@ -142,9 +150,7 @@ def rank(case: Case, found: Iterable[Found]) -> Findings:
     place[facts[order[np.sort(first)]]] = np.arange(1, len(first) + 1)
     frame = pl.concat([SCHEMA.to_frame(), *(_table(case, each) for each in found)])
     frame = frame.with_columns(rank=pl.Series(place[facts]), suspicion=pl.Series(-np.expm1(doubt[facts])))[order]
-    return Findings(
-        frame, case.rows[facts[order]], case.kb.name, len(case.facts), tuple(case.notes), None, tuple(found), case
-    )
+    return Findings(frame, case.rows[facts[order]], case.kb.name, len(case.facts), tuple(case.notes), None, asked, case)
 
 
 def _table(case: Case, found: Found) -> pl.DataFrame:

@@ -4,7 +4,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from timeplex.auditing.base import RULES
+from timeplex.auditing.base import says
 from timeplex.auditing.findings import Findings
 from timeplex.kb.write import write_whole
 
@@ -65,14 +65,10 @@ def _rules(findings: Findings) -> str:
     if len(findings) == 0:
         return "<p>Nothing was found.</p>"
     rows = "".join(
-        f'<tr><td>{escape(rule)}</td><td class="number">{number:,}</td><td>{escape(_says(rule))}</td></tr>'
+        f'<tr><td>{escape(rule)}</td><td class="number">{number:,}</td><td>{escape(says(rule))}</td></tr>'
         for rule, number in findings.counts().items()
     )
     return f"<table><tr><th>rule</th><th>findings</th><th>what it means</th></tr>{rows}</table>"
-
-
-def _says(rule: str) -> str:
-    return RULES[rule].says if rule in RULES else ""
 
 
 def _articles(findings: Findings, most: int) -> list[str]:

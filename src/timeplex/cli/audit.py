@@ -1,6 +1,7 @@
 """`timeplex audit KB`: what is probably wrong in a KB."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ from timeplex.errors import InputError
 
 if TYPE_CHECKING:
     from timeplex.auditing.findings import Findings
+    from timeplex.inference.trained import Trained
+    from timeplex.kb.facts import TemporalKB
 
 
 def audit(
@@ -29,12 +32,17 @@ def audit(
     html: Path | None = typer.Option(None, "--html", help="Write them as a page to read in a browser."),
     since: Path | None = typer.Option(None, "--since", help="The table of an earlier audit: tell only what is new."),
     rules: Path | None = typer.Option(None, "--rules", help="A TOML file with rules of your own."),
+    runs: list[Path] = typer.Option(
+        [], "--run", metavar="RUN", help="A trained run: tell what it finds implausible; may be given several times."
+    ),
     mute: list[str] = typer.Option([], "--mute", metavar="RULE", help="Leave out a rule; may be given several times."),
     most: int = typer.Option(10, "--most", min=0, help="How many suspicious facts to show."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Find what is probably wrong in a KB, by rules mined from its own facts: dates, durations, orders, duplicates.
+
+    With trained runs, facts that they hold for implausible are added; each is judged by runs that have not learned it.
 
     Example: timeplex audit sample -o findings.csv --html findings.html
     """
@@ -43,6 +51,7 @@ def audit(
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{html} is not the name of a page.", "Use .html.")
     from timeplex.auditing.audit import audit as find
+    from timeplex.auditing.base import MODEL
     from timeplex.kb.source import read
     from timeplex.kb.write import check_writable
 
@@ -54,7 +63,13 @@ def audit(
         facts = read(kb, data_dir=data_dir, progress=report)
         start = time.perf_counter()
         found = find(facts, rules=rules, mute=mute, since=since)
-        seconds = time.perf_counter() - start
+    if runs and MODEL not in mute:
+        from timeplex.cli.rank import calibrating, opened
+
+        opening = [opened(run, "auto") for run in dict.fromkeys(runs)]
+        with calibrating(opening[0]):
+            found = with_models(found, facts, opening)
+    seconds = time.perf_counter() - start
     _write(found, output, html)
     if as_json:
         print_json(_json(found, seconds))
@@ -63,6 +78,22 @@ def audit(
     for path in (output, html):
         if path is not None:
             say(f"Wrote {counted(len(found), 'finding')} to {path}.")
+
+
+def with_models(findings: "Findings", kb: "TemporalKB", runs: "Sequence[Trained]") -> "Findings":
+    """The findings of an audit together with those facts of the same KB that trained runs hold for implausible."""
+    import numpy as np
+
+    from timeplex.auditing.base import MODEL, Found
+    from timeplex.inference.implausible import implausible
+
+    if findings.case is None:
+        raise InputError("These findings do not know their KB.", "Add to what `timeplex.audit` gives.")
+    by = implausible(runs, kb)
+    place = np.argsort(findings.case.rows)  # of the facts of the KB, in the order of the audit
+    none: list[list[int]] = [[] for _ in range(len(by))]
+    found = Found(MODEL, MODEL, place[by.row], by.severity, by.holds, by.cases, by.messages, none, by.suggestions)
+    return findings.plus(found, notes=[by.note])
 
 
 def _write(found: "Findings", output: Path | None, html: Path | None) -> None:
@@ -92,7 +123,7 @@ def show(found: "Findings", seconds: float, most: int) -> None:
     """Print the counts and the most suspicious facts with all that is said against them."""
     import polars as pl
 
-    from timeplex.auditing.base import RULES
+    from timeplex.auditing.base import says
 
     new = "" if found.resolved is None else "new "
     say(f"{counted(found.suspicious, f'{new}suspicious fact')} of {found.facts:,} in {seconds:.1f} s")
@@ -103,8 +134,7 @@ def show(found: "Findings", seconds: float, most: int) -> None:
     if len(found) == 0:
         say("Nothing else was found." if found.resolved is not None else "Nothing was found.")
         return
-    says = {name: rule.says for name, rule in RULES.items()}
-    print_table("", ["rule", "findings", "what it means"], [[r, n, says.get(r, "")] for r, n in found.counts().items()])
+    print_table("", ["rule", "findings", "what it means"], [[r, n, says(r)] for r, n in found.counts().items()])
     shown = found.frame.filter(pl.col("rank").rank("dense") <= most)
     for (rank,), rows in shown.group_by("rank", maintain_order=True):
         first = rows.row(0, named=True)
