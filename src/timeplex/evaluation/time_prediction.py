@@ -105,7 +105,7 @@ def both_ends_known(facts: Facts) -> Facts:
     return facts[~open_begin & ~open_end]
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def probabilities(
     scorer: TimeScorer, queries: PlacedFacts, timeline: Timeline, device: torch.device | None
 ) -> Iterator[tuple[slice, Floats]]:

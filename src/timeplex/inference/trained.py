@@ -170,20 +170,19 @@ class Trained:
         s, r, o = self.triples(subject, relation, object)
         found = self.dating.predict(s, r, o, self.calibration.when)
         kb = self.kb
-        written = {
-            name: dates.write(instants, kb.granularity)
-            for name, instants in (("begin", found.begin), ("end", found.end), ("low", found.low), ("high", found.high))
-        }
+        instants = np.concatenate([found.begin, found.end, found.low, found.high])
+        written = np.array(dates.write(instants, kb.granularity)).reshape(4, len(s))  # in one go: it is quicker
+        begin, end, low, high = written.tolist()
         return pl.DataFrame(
             {
                 "subject": kb.entities.many_labels(s),
                 "relation": kb.relations.many_labels(r),
                 "object": kb.entities.many_labels(o),
-                "begin": written["begin"],
-                "end": written["end"],
+                "begin": begin,
+                "end": end,
                 "probability": found.probability,
-                "low": written["low"],
-                "high": written["high"],
+                "low": low,
+                "high": high,
                 "known": known_spans(kb.facts, s, r, o, kb.granularity),
             },
             schema_overrides=TEXTS,
