@@ -1,5 +1,6 @@
 """`timeplex when` as a user calls it."""
 
+import errno
 import json
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_a_fact_that_is_not_known(timeplex, run: Path, fact) -> None:  # type: i
     ("arguments", "message"),
     [
         (["--plot", "when.pdf"], "when.pdf is no picture. Let its name end with .png or .svg."),
-        (["--plot", "nowhere/when.png"], "nowhere/when.png cannot be written: No such file or directory."),
+        (["--plot", "/dev/null/when.png"], "/dev/null/when.png cannot be written: Not a directory."),
         (["--device", "abacus"], "'abacus' is not a device."),
     ],
 )
@@ -75,11 +76,19 @@ def test_names_that_are_not_there(timeplex, run: Path, fact) -> None:  # type: i
     assert "it is not a run folder" in nowhere.err
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_a_full_disk_leaves_nothing(timeplex, run: Path, fact, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]  # noqa: F811
-    (tmp_path / ".when.png.new").symlink_to("/dev/full")
+def test_a_full_disk_leaves_nothing(  # type: ignore[no-untyped-def]
+    timeplex,
+    run: Path,  # noqa: F811
+    fact,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
     complaint = timeplex("when", run, *fact[:3], "--plot", "when.png").complaint()
-    assert complaint == "when.png cannot be written: No space left on device. Choose another file."
+    assert complaint == "when.png cannot be written: No space left on device. Choose another place."
     assert list(tmp_path.iterdir()) == []
 
 

@@ -164,6 +164,9 @@ def test_nothing_to_draw_is_refused(tmp_path: Path) -> None:
         across_time_picture([], tmp_path / "picture.png")
 
 
-def test_a_folder_that_is_not_there_is_an_input_error(tmp_path: Path) -> None:
+def test_a_folder_is_made_and_a_place_that_cannot_be_one_is_an_input_error(tmp_path: Path) -> None:
+    picture = tmp_path / "nowhere" / "picture.png"
+    distance_picture(DISTANCES, picture)
+    assert picture.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="cannot be written"):
-        distance_picture(DISTANCES, tmp_path / "nowhere" / "picture.png")
+        distance_picture(DISTANCES, picture / "picture.png")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.inference.small_runs import trained
 
 from timeplex.errors import InputError, UnknownNameError
-from timeplex.inference.explain import begin_position, explain, explain_numbers, reasons_text
+from timeplex.inference.explain import begin_position, dating_reasons, explain, explain_numbers, reasons_text
 from timeplex.kb.dates import Granularity
 from timeplex.kb.timeline import Timeline
 
@@ -99,6 +99,29 @@ def test_reasons_name_the_fact_and_come_in_order() -> None:
     assert reasons_text(trained(), s, r, o, t, most=2) == [why.sentence for why in found.reasons[:2]]
     assert reasons_text(trained(), s, r, o, t, most=1) == [found.reasons[0].sentence]
     assert reasons_text(trained("plain"), s, r, o, t) == []
+
+
+def test_reasons_for_a_date_are_those_that_tell_it_from_others() -> None:
+    """What a fact says of this instant above its mean at the others, from whole explanations; weak ones left out."""
+    subject, relation, object_, year = a_fact()
+    run = trained().run
+    s, r, o = run.kb.entities.id(subject), run.kb.relations.id(relation), run.kb.entities.id(object_)
+    t = int(begin_position(run.timeline, [year], [year])[0])
+    others = [position for position in range(len(run.timeline)) if position != t][::3]
+
+    def values(position: int) -> dict[tuple[str, str, str], float]:
+        found = explain_numbers(run, s, r, o, position)
+        return {(why.gadget, why.side, why.fact): why.value for why in found.reasons}
+
+    here, elsewhere = values(t), [values(position) for position in others]
+    lead = {key: value - sum(each.get(key, 0.0) for each in elsewhere) / len(others) for key, value in here.items()}
+    best = sorted(lead, key=lambda key: -lead[key])
+    told = [key[2] for key in best if lead[key] > 0.1 * lead[best[0]]]
+    said = dating_reasons(trained(), s, r, o, t, others, most=len(best))
+    assert 0 < len(told) < len(best)
+    assert [sentence.startswith(fact) for sentence, fact in zip(said, told, strict=True)] == [True] * len(told)
+    assert dating_reasons(trained(), s, r, o, t, others, most=1) == said[:1]
+    assert dating_reasons(trained("plain"), s, r, o, t, others, most=4) == []
 
 
 def test_a_gadget_counts_with_its_strength() -> None:

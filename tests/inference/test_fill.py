@@ -1,5 +1,6 @@
 """Filling tables: every kind of hole, every kind of frame; nothing but columns is added."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.inference.small_runs import trained
 
 from timeplex.errors import InputError
 from timeplex.inference import fill as fill_module
+from timeplex.inference.asking import Asking
 from timeplex.inference.explain import begin_position, reasons_text
 from timeplex.inference.fill import Filler, fill
 from timeplex.inference.holes import Hole, Reader
@@ -187,8 +189,9 @@ def test_rows_that_cannot_be_asked_say_why() -> None:
 
 def test_an_entity_without_a_training_fact_is_not_guessed_about() -> None:
     s, r, o = names()
-    reader = Reader(trained().asking)
-    reader._learned["entity"][trained().kb.entities.id(o)] = False
+    kb, number = trained().kb, trained().kb.entities.id(o)
+    others = kb.train[(kb.train.s != number) & (kb.train.o != number)]
+    reader = Reader(Asking(replace(kb, splits={**kb.splits, "train": others}), trained().timeline))
     rows = reader.read(table((s, r, o, None, None)))
     assert rows.reason == [f"the entity {o!r} has no training fact"]
     assert rows.hole.tolist() == [Hole.NOTHING]

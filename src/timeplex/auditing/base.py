@@ -21,6 +21,7 @@ import numpy as np
 from timeplex.auditing.case import LEAST_SEVERITY, Case
 from timeplex.auditing.density import Floats
 from timeplex.kb.dates import Ints
+from timeplex.registry import register_in
 
 MOST_OTHERS = 5
 
@@ -192,13 +193,4 @@ def says(rule: str) -> str:
 
 def register(name: str) -> Callable[[type[Rule]], type[Rule]]:
     """Make a rule known by a name: `@register("my-rule")` above its class."""
-
-    def add(rule: type[Rule]) -> type[Rule]:
-        taken = RULES.get(name)
-        if taken is not None and taken.__module__ != rule.__module__:
-            raise ValueError(f"the name {name!r} belongs to {taken.__module__}, choose another")
-        rule.name = name
-        RULES[name] = rule
-        return rule
-
-    return add
+    return register_in(RULES, name)

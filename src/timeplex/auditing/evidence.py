@@ -33,8 +33,7 @@ from timeplex.kb.assemble import plausible_range
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import Facts
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR
-
-Bools = NDArray[np.bool_]
+from timeplex.kb.spans import Bools
 
 ERRORS = 0.04
 """π, the share of wrong dates that is expected before looking at a KB."""

@@ -17,6 +17,10 @@ COLUMNS = 60
 """The most bars that a curve has in the terminal."""
 
 REASONS = 4
+"""So many facts are told."""
+
+INSTANTS = 9
+"""A reason is compared at so many instants of the window."""
 
 
 def when(
@@ -48,7 +52,7 @@ def when(
     rows = facts.of_subject_relation(s, r)
     known = sorted({(begin, end) for _, _, target, begin, end in facts[rows] if target == o})
     window = _window(trained, curve, found, known)
-    why = _reasons(trained, s, r, o, found["begin"]) if explain else []
+    why = _reasons(trained, s, r, o, found["begin"], window) if explain else []
     if plot is not None:
         _draw(trained, curve, found, known, window, plot)
     if as_json:
@@ -119,12 +123,16 @@ def _points(curve: "Curve", window: tuple[int, int]) -> dict[str, Any]:
     return {"curve": dict(zip(written, curve.probability[inside].tolist(), strict=True))}
 
 
-def _reasons(trained: "Trained", s: int, r: int, o: int, begin: str) -> list[str]:
-    """The facts that speak for the begin of the span."""
-    from timeplex.inference.explain import reasons_text
+def _reasons(trained: "Trained", s: int, r: int, o: int, begin: str, window: tuple[int, int]) -> list[str]:
+    """The facts that speak for the begin of the span rather than for the rest of the window."""
+    import numpy as np
 
-    position = int(trained.timeline.position([trained.asking.span(begin)[0]])[0])
-    return reasons_text(trained, s, r, o, position, REASONS)
+    from timeplex.inference.explain import dating_reasons
+
+    timeline = trained.timeline
+    here = int(timeline.position([trained.asking.span(begin)[0]])[0])
+    others = np.unique(np.linspace(*timeline.positions(window), INSTANTS).astype(int))
+    return dating_reasons(trained, s, r, o, here, others[others != here].tolist(), REASONS)
 
 
 def _draw(

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from timeplex.evaluation.filters import Filter, Forgiven, forgiven
@@ -46,9 +45,7 @@ class LinkPrediction:
     @cached_property
     def unseen(self) -> torch.Tensor:
         """Which entities have no training fact: (entities,)."""
-        unseen = np.ones(len(self.kb.entities), np.bool_)
-        unseen[self.kb.train.s] = unseen[self.kb.train.o] = False
-        return torch.from_numpy(unseen)
+        return torch.from_numpy(~self.kb.train.mentioned(len(self.kb.entities)))
 
     def ranks(self, scorer: Scorer, direction: Direction, device: torch.device | None = None) -> dict[str, Ranks]:
         """The gold's rank for each fact, by filter: (n,) each."""

@@ -4,7 +4,7 @@ The same input gives the same bytes: no date is written into a file, and no sett
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +18,7 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR
 from timeplex.kb.spans import Floats
+from timeplex.kb.write import check_writable, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,6 +225,7 @@ def check_picture(path: Path) -> None:
     """Refuse a file that cannot become a picture, before work begins."""
     if path.suffix.lower() not in METADATA:
         raise InputError(f"{path} is no picture.", f"Let its name end with {' or '.join(METADATA)}.")
+    check_writable(path)
 
 
 @contextmanager
@@ -248,16 +250,4 @@ def _drawing(
         yield figure, figure.subplots(rows, columns, squeeze=False)
         drawn = BytesIO()
         figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
-        _write(path, drawn.getvalue())
-
-
-def _write(path: Path, picture: bytes) -> None:
-    """Write a file whole or not at all."""
-    building = path.with_name(f".{path.name}.new")
-    try:
-        building.write_bytes(picture)
-        building.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            building.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another file.") from error
+        write_whole(path, drawn.getvalue())

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from timeplex.gadgets.evidence import Evidence
 from timeplex.gadgets.words import Words
+from timeplex.registry import register_in
 
 Form = Literal["paper", "published-code"]
 
@@ -116,13 +117,4 @@ GADGETS: dict[str, type[Gadget]] = {}
 
 def register(name: str) -> Callable[[type[Gadget]], type[Gadget]]:
     """Make a gadget known by a name: `@register("mygadget")` above its class."""
-
-    def add(gadget: type[Gadget]) -> type[Gadget]:
-        taken = GADGETS.get(name)
-        if taken is not None and taken.__module__ != gadget.__module__:
-            raise ValueError(f"the name {name!r} belongs to {taken.__module__}, choose another")
-        gadget.name = name
-        GADGETS[name] = gadget
-        return gadget
-
-    return add
+    return register_in(GADGETS, name)

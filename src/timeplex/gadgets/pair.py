@@ -5,7 +5,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
@@ -16,11 +15,11 @@ from timeplex.gadgets.gaps import between, density
 from timeplex.gadgets.words import Words, counted, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
+from timeplex.kb.spans import Bools
 
 Side = Literal[0, 1]
 SUBJECT: Side = 0
 OBJECT: Side = 1
-Bools = NDArray[np.bool_]
 
 LEAST = 1e-37
 """Less than any sum of weights (`_relative_weights`), for dividing 0 by 0."""

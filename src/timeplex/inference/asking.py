@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints, State
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
+from timeplex.kb.spans import Bools
 from timeplex.kb.timeline import Timeline
 
 Date = int | float | str | datetime.date | None
@@ -23,7 +23,6 @@ Date = int | float | str | datetime.date | None
 At = Date | tuple[Date, Date]
 """A time that is asked for: a date, `2000..2003`, or a tuple (begin, end)."""
 
-Bools = NDArray[np.bool_]
 
 YEAR = re.compile("[+-]?[0-9]{1,4}")
 
@@ -49,17 +48,15 @@ class Asking:
 
     def relations(self, names: Sequence[str]) -> Ints:
         """Numbers of relations: (n,); all must have training facts."""
-        return _learned(_each(self.kb.relations, names, "relation"), self._used, self.kb.relations)
+        return _learned(_each(self.kb.relations, names, "relation"), self.used, self.kb.relations)
 
     @cached_property
     def seen(self) -> Bools:
         """Which entities have a training fact: (entities,)."""
-        seen = np.zeros(len(self.kb.entities), np.bool_)
-        seen[self.kb.train.s] = seen[self.kb.train.o] = True
-        return seen
+        return self.kb.train.mentioned(len(self.kb.entities))
 
     @cached_property
-    def _used(self) -> Bools:
+    def used(self) -> Bools:
         """Which relations have a training fact: (relations,)."""
         used = np.zeros(len(self.kb.relations), np.bool_)
         used[self.kb.train.r] = True

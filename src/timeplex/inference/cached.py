@@ -11,9 +11,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from timeplex.errors import InputError
 from timeplex.inference.calibrate import Calibration, fit
 from timeplex.kb.store import MANIFEST
-from timeplex.training.checkpoint import write_whole
+from timeplex.kb.write import write_whole
 from timeplex.training.run import TrainedRun
 
 FILE = "calibration.json"
@@ -27,8 +28,10 @@ def calibration(run: TrainedRun) -> Calibration:
     if kept is not None:
         return kept
     fitted = fit(run)
-    with suppress(OSError):
-        _write(run.path / FILE, mark, fitted)
+    values = fitted.model_dump(mode="json")
+    written = {"run": mark, "sha256": _digest(values), "calibration": values}
+    with suppress(InputError):
+        write_whole(run.path / FILE, json.dumps(written, indent=1).encode())
     return fitted
 
 
@@ -38,16 +41,6 @@ def fingerprint(run: TrainedRun) -> str:
     for manifest in (run.path / MANIFEST, run.path / "kb" / MANIFEST):
         digest.update(manifest.read_bytes())
     return digest.hexdigest()
-
-
-def _write(path: Path, mark: str, fitted: Calibration) -> None:
-    values = fitted.model_dump(mode="json")
-    written = {"run": mark, "sha256": _digest(values), "calibration": values}
-    try:
-        write_whole(path, json.dumps(written, indent=1).encode())
-    except OSError:
-        path.with_name(f".{path.name}.new").unlink(missing_ok=True)  # a full disk may have left a part
-        raise
 
 
 def _read(path: Path, mark: str) -> Calibration | None:

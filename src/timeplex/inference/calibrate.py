@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from timeplex.evaluation.queries import DIRECTIONS, Direction
@@ -33,7 +32,7 @@ from timeplex.inference.who import Questions, Who
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Floats
+from timeplex.kb.spans import Bools, Floats
 from timeplex.training.run import TrainedRun
 
 MOST_FACTS = 5_000
@@ -44,8 +43,6 @@ LEAST_FACTS = 50
 
 TOP = 10
 """The candidates of each question that count."""
-
-Bools = NDArray[np.bool_]
 
 
 class Calibration(BaseModel):

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 SIDES = ("subject", "object", "both")
 """Which entity of a question a reason is about."""
 
+WEAK = 0.1
+"""Reasons for a date that are weaker than this share of the strongest are not told."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -127,14 +130,43 @@ def reasons_text(
     `about` says which reasons count: those about the subject, the object, or both. All answers to a question share the
     reasons about the entity that it names; these do not tell why one answer is likelier than another.
     """
-    found: list[tuple[float, str, Reason]] = []
-    for name, gadget in trained.run.gadgets.items():
-        strength = float(gadget.strength)
-        reasons = [reason for reason in gadget.reasons(s, r, o, t_position) if reason.side in about]
-        found += [(abs(strength * reason.value), name, reason) for reason in reasons[:most]]
+    found = [each for each in _weighed(trained, s, r, o, t_position) if each[2].side in about]
+    return _sentences(trained, r, sorted(found, key=lambda each: -abs(each[0]))[:most])
+
+
+def dating_reasons(
+    trained: "Trained", s: int, r: int, o: int, t_position: int, others: Sequence[int], most: int
+) -> list[str]:
+    """The sentences of the facts that speak for this instant rather than for the others, the strongest first.
+
+    A fact with much to say, but the same for all instants, does not date anything: what counts is by how much its
+    value here is above its mean at the others. Facts with less than `WEAK` of the strongest one's are left out.
+    """
+    elsewhere: dict[tuple[str, int, str], float] = {}
+    for other in others:
+        for value, name, reason in _weighed(trained, s, r, o, other):
+            key = (name, reason.fact, reason.side)
+            elsewhere[key] = elsewhere.get(key, 0.0) + value / len(others)
+    found = [
+        (value - elsewhere.get((name, reason.fact, reason.side), 0.0), name, reason)
+        for value, name, reason in _weighed(trained, s, r, o, t_position)
+    ]
     best = sorted(found, key=lambda each: -each[0])[:most]
+    return _sentences(trained, r, [each for each in best if each[0] > max(0.0, WEAK * best[0][0])])
+
+
+def _weighed(trained: "Trained", s: int, r: int, o: int, t_position: int) -> list[tuple[float, str, Reason]]:
+    """All reasons: what each adds to the score, its gadget, and itself."""
+    return [
+        (float(gadget.strength) * reason.value, name, reason)
+        for name, gadget in trained.run.gadgets.items()
+        for reason in gadget.reasons(s, r, o, t_position)
+    ]
+
+
+def _sentences(trained: "Trained", r: int, chosen: list[tuple[float, str, Reason]]) -> list[str]:
     words = Words(trained.run.kb)
-    return [trained.run.gadgets[name].sentence(reason, r, words) for _, name, reason in best]
+    return [trained.run.gadgets[name].sentence(reason, r, words) for _, name, reason in chosen]
 
 
 def begin_position(timeline: Timeline, begin: ArrayLike, end: ArrayLike) -> Ints:

@@ -11,7 +11,6 @@ from timeplex.errors import UnknownNameError
 from timeplex.inference.asking import Asking
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints, State
-from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
 
 
@@ -49,11 +48,8 @@ class Reader:
 
     def __init__(self, asking: Asking) -> None:
         self.asking = asking
-        kb: TemporalKB = asking.kb
         self._found: dict[tuple[str, str], int | str] = {}
-        entities, relations = np.zeros(len(kb.entities), np.bool_), np.zeros(len(kb.relations), np.bool_)
-        entities[kb.train.s] = entities[kb.train.o] = relations[kb.train.r] = True
-        self._learned = {"entity": entities, "relation": relations}
+        self._learned = {"entity": asking.seen, "relation": asking.used}
 
     def read(self, texts: pl.DataFrame) -> Rows:
         """The rows of a table with the columns subject, relation, object and perhaps begin and end, all texts.

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from timeplex.errors import InputError
@@ -32,12 +31,11 @@ from timeplex.inference.who import Questions, Who
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Floats
+from timeplex.kb.spans import Bools, Floats
 
 if TYPE_CHECKING:
     from timeplex.inference.trained import Trained
 
-Bools = NDArray[np.bool_]
 
 ERRORS = 0.02
 """π, the share of facts with a wrong entity that is expected before looking at them."""
@@ -170,10 +168,7 @@ class Judge:
         own, train, facts = trained.kb, trained.kb.train, kb.facts
         entity, relation = _numbers(kb.entities, own.entities), _numbers(kb.relations, own.relations)
         s, r, o = entity[facts.s], relation[facts.r], entity[facts.o]
-        seen = np.zeros(len(own.entities) + 1, np.bool_)  # the last one stands for −1
-        seen[train.s] = seen[train.o] = True
-        related = np.zeros(len(own.relations) + 1, np.bool_)
-        related[train.r] = True
+        seen, related = (np.append(mask, False) for mask in (trained.asking.seen, trained.asking.used))  # −1: unknown
         self.known = seen[s] & seen[o] & related[r]
         first, last = (int(trained.timeline.instants[place]) for place in (0, -1))
         self.inside = self.known & (facts.begin <= last) & (facts.end >= first)
@@ -267,8 +262,7 @@ class Judge:
     def _candidates(self, questions: Questions) -> Ints:
         """How many entities could be meant, with the stated one and without the others that are known: (n,)."""
         query, fact, meets = self.who.known.of(questions)
-        seen = np.ones(len(self.trained.kb.entities), np.bool_)
-        seen[self.who.unseen.cpu().numpy()] = False
+        seen = self.trained.asking.seen
         answer = self.who.known.answers(questions.direction)[fact[meets]]
         cells = np.unique(pair_key(query[meets], answer)[seen[answer]])
         return int(seen.sum()) - np.bincount(cells >> 32, minlength=len(questions)) + 1

@@ -13,16 +13,14 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from scipy.optimize import isotonic_regression, minimize
 
 from timeplex.kb.dates import Ints
-from timeplex.kb.spans import Floats
+from timeplex.kb.spans import Bools, Floats
 
 Kind = Literal["platt", "isotonic", "by-relation"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-Bools = NDArray[np.bool_]
 
 FOLDS = 5
 HITS_A_BIN = 20

@@ -26,13 +26,13 @@ from timeplex.inference.discover import LEAST, MOST, SCHEMA, discover
 from timeplex.inference.explain import Explanation, explain
 from timeplex.inference.fill import fill
 from timeplex.inference.known import known_answers, known_spans
-from timeplex.inference.who import Bools, Questions, Who
+from timeplex.inference.who import Questions, Who
 from timeplex.kb import dates
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.columns import Columns
 from timeplex.kb.source import read
-from timeplex.kb.spans import Floats
+from timeplex.kb.spans import Bools, Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.training.choose import recipe_for, with_dev
 from timeplex.training.loop import Trainer, choose_device

@@ -23,7 +23,7 @@ from torch import Tensor
 from timeplex.evaluation.queries import Answers, Direction
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, pair_key
-from timeplex.kb.spans import Floats
+from timeplex.kb.spans import Bools, Floats
 from timeplex.models.base import Span
 from timeplex.models.sides import TimeLinearModel
 from timeplex.training.run import TrainedRun
@@ -33,8 +33,6 @@ BLOCK_BYTES = 32_000_000
 
 PIECES = 4
 """Rows are searched in pieces if there are so many times as many as answers are wanted."""
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -111,8 +109,7 @@ class Who:
     @cached_property
     def unseen(self) -> Tensor:
         """The entities without a training fact, (m,)."""
-        seen = np.zeros(len(self.run.kb.entities), np.bool_)
-        seen[self.run.kb.train.s] = seen[self.run.kb.train.o] = True
+        seen = self.run.kb.train.mentioned(len(self.run.kb.entities))
         return torch.from_numpy(np.flatnonzero(~seen)).to(self._device)
 
     @torch.inference_mode()

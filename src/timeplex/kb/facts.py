@@ -119,6 +119,12 @@ class Facts:
         """(begin, end), as the functions of `spans` take it."""
         return self.begin, self.end
 
+    def mentioned(self, entities: int) -> spans.Bools:
+        """Which of so many entities are subject or object of a fact: (entities,)."""
+        mentioned = np.zeros(entities, np.bool_)
+        mentioned[self.s] = mentioned[self.o] = True
+        return mentioned
+
     @cached_property
     def by_subject_relation(self) -> Index:
         """Rows by `pair_key(s, r)`."""

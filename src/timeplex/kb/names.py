@@ -125,11 +125,10 @@ class Names:
         Exact ids come first, then exact labels, then all that read alike. If several are meant, the error lists them;
         an unknown name is an error that tells the closest ones. `what` is the word for it: entity, relation.
         """
-        number = self._numbers.get(name) if isinstance(name, str) else None
-        if number is not None:
-            return number
         if not isinstance(name, str):
             raise UnknownNameError(f"{name!r} is no name.", "Names are texts.")
+        if name in self._numbers:
+            return self._numbers[name]
         texts, numbers = self._readings
         wanted = _plain(pl.Series([name]))[0]
         alike = numbers[(self._plain_readings == wanted).to_numpy()]

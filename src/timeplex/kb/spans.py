@@ -19,6 +19,7 @@ OPEN_END = int(np.iinfo(np.int32).max)
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 Span = tuple[ArrayLike, ArrayLike]
 
 ALLEN = (

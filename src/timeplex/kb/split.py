@@ -116,8 +116,7 @@ def leakage(kb: TemporalKB) -> list[Leakage]:
 
 def _leakage(kb: TemporalKB, split: str) -> Leakage:
     train, facts = kb.train, kb.splits[split]
-    seen = np.zeros(len(kb.entities), bool)
-    seen[train.s] = seen[train.o] = True
+    seen = train.mentioned(len(kb.entities))
 
     def shared(own: tuple[NDArray[np.int32], ...], known: tuple[NDArray[np.int32], ...]) -> int:
         """How many rows of `own` are among the rows of `known`."""

@@ -20,6 +20,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from timeplex.registry import register_in
+
 Span = tuple[Tensor, Tensor]
 """First and last position of each query's span, both inclusive, shape (n,) each."""
 
@@ -211,14 +213,4 @@ MODELS: dict[str, type[Model]] = {}
 
 def register(name: str) -> Callable[[type[Model]], type[Model]]:
     """Make a model known by a name: `@register("mymodel")` above its class."""
-
-    def add(model: type[Model]) -> type[Model]:
-        taken = MODELS.get(name)
-        # A user's file may be run again, and so replace its own; but no recipe shall mean another model than it says.
-        if taken is not None and taken.__module__.startswith("timeplex.") and taken.__module__ != model.__module__:
-            raise ValueError(f"the name {name!r} belongs to {taken.__module__}, choose another")
-        model.name = name
-        MODELS[name] = model
-        return model
-
-    return add
+    return register_in(MODELS, name)

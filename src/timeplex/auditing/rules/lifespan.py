@@ -10,9 +10,10 @@ import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
 from timeplex.auditing.case import CERTAIN, Case, trust
-from timeplex.auditing.evidence import LEAST_CASES, Bools
+from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
 from timeplex.kb.facts import Column, pair_key
+from timeplex.kb.spans import Bools
 
 LEAST_FIRST = 0.95
 """How often a birth is the first of two facts, and a death the last."""

@@ -5,10 +5,11 @@ import numpy as np
 from timeplex.auditing.base import Found, Rule, block, register
 from timeplex.auditing.case import CERTAIN, Case, trust
 from timeplex.auditing.density import numbered
-from timeplex.auditing.evidence import LEAST_CASES, Bools
+from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
+from timeplex.kb.spans import Bools
 
 LEAST_MIRRORED = 0.8
 WRONG_OBJECT = 0.9

@@ -10,9 +10,10 @@ import numpy as np
 from timeplex.auditing.base import Block, Found, Rule, either, register
 from timeplex.auditing.case import CERTAIN, Case, trust
 from timeplex.auditing.density import Floats
-from timeplex.auditing.evidence import LEAST_CASES, Bools
+from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
+from timeplex.kb.spans import Bools
 
 MOST_EXCEPTIONS = 0.1
 SIDES = ("subject", "object")

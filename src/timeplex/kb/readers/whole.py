@@ -61,13 +61,17 @@ def layout_of(frame: Any, columns: Columns, source: str) -> "tuple[nw.DataFrame[
     """A DataFrame as narwhals sees it, and which of its columns plays which role."""
     data = known_frame(frame, source)
     if data.is_empty():
-        raise InputError(f"{source} is empty.", "Give a table with one fact a row.")
+        raise _empty(source)
     return data, by_header([str(name) for name in data.columns], columns, source)
+
+
+def _empty(source: str) -> InputError:
+    return InputError(f"{source} is empty.", "Give a table with one fact a row.")
 
 
 def _filled(frame: pl.DataFrame, source: str) -> pl.DataFrame:
     if frame.is_empty():
-        raise InputError(f"{source} is empty.", "Give a table with one fact a row.")
+        raise _empty(source)
     return frame
 
 
@@ -87,7 +91,7 @@ def _text(data: bytes, source: str, columns: Columns, encoding: str | None, sepa
     except csv.Error as error:
         raise InputError(f"Line {reader.line_num} of {source} is not CSV: {error}.", "Mend its quotes.") from error
     if not rows:
-        raise InputError(f"{source} is empty.", "Give a table with one fact a row.")
+        raise _empty(source)
     head = rows[0][1]
     layout, has_header = find_layout(head, columns, source)
     names = head if has_header else list(ROLES[: len(head)])
