@@ -5,7 +5,9 @@ with the language `python` are one script a document; a block with `>>>` is a do
 in order in one folder, which has a copy of `examples/`.
 
 A command must exit with 0, or with 2 if the output shown begins with `error:`. What is shown is compared only in
-blocks marked `console check`; there a line of `…` stands for any number of lines.
+blocks marked `console check` and `console about`; there a line of `…` stands for any number of lines. What a trained
+model says may differ a little from machine to machine: in a block marked `about` numbers may be off by `ABOUT`, and
+the heights of bars do not count.
 """
 
 import doctest
@@ -18,7 +20,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from timeplex.kb.benchmarks import BENCHMARKS
 
@@ -34,6 +36,11 @@ REALLY_MADE = ("demo",)
 """Targets of make that are made; of any other it is only checked that make knows it."""
 
 SECONDS = 300
+
+ABOUT = {"whole": 2, "decimal": 0.05}
+"""By how much a number may be off in a block marked `about`."""
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class DocumentError(AssertionError):
@@ -52,11 +59,11 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a console block, the output shown for it, and whether that is to be compared."""
+    """A command of a console block, the output shown for it, and how that is compared: check, about, or not."""
 
     command: str
     shown: list[str]
-    check: bool
+    compared: Literal["check", "about", ""]
     line: int
 
 
@@ -86,13 +93,16 @@ def blocks(markdown: str) -> list[Block]:
 def commands(block: Block) -> list[Command]:
     """The commands of a console block. A command goes on in the next line after a backslash."""
     found: list[Command] = []
+    compared: Literal["check", "about", ""] = (
+        "check" if "check" in block.marks else "about" if "about" in block.marks else ""
+    )
     lines = iter(enumerate(block.text.splitlines(), start=block.line))
     for number, line in lines:
         if line.startswith("$ "):
             command = line.removeprefix("$ ")
             while command.endswith("\\"):
                 command = command.removesuffix("\\") + next(lines)[1].removeprefix("> ").lstrip()
-            found.append(Command(command, [], "check" in block.marks, number))
+            found.append(Command(command, [], compared, number))
         elif found:
             found[-1].shown.append(line)
         elif line.strip():
@@ -100,12 +110,29 @@ def commands(block: Block) -> list[Command]:
     return found
 
 
-def matches(shown: list[str], printed: list[str]) -> bool:
+def matches(shown: list[str], printed: list[str], about: bool = False) -> bool:
     """Whether the output is the one shown; a line of `…` or `...` stands for any number of lines."""
     pattern = ""
     for line in _trimmed(shown):
-        pattern += r"(?:.*\n)*" if line.strip() in ("…", "...") else re.escape(line) + r"\n"
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in _trimmed(printed))) is not None
+        pattern += (
+            r"(?:.*\n)*" if line.strip() in ("…", "...") else (_loosely(line) if about else re.escape(line)) + r"\n"
+        )
+    found = re.fullmatch(pattern, "".join(f"{line}\n" for line in _trimmed(printed)))
+    if found is None or not about:
+        return found is not None
+    numbers = [number for line in shown for number in NUMBER.findall(line)]
+    return all(_near(*pair) for pair in zip(numbers, found.groups(), strict=True))
+
+
+def _loosely(line: str) -> str:
+    """A pattern for the line with any numbers, each in a group, any bars and any spaces."""
+    texts = [re.sub(r"(?:\\ )+", r"\\s+", re.escape(re.sub("[▁▂▃▄▅▆▇█]+", "▁", text))) for text in NUMBER.split(line)]
+    return r"(\d+(?:\.\d+)?)".join(texts).replace("▁", "[▁▂▃▄▅▆▇█]+")
+
+
+def _near(shown: str, printed: str) -> bool:
+    kind = "decimal" if "." in shown else "whole"
+    return ("." in shown) == ("." in printed) and abs(float(shown) - float(printed)) <= ABOUT[kind] + 1e-9
 
 
 def _trimmed(lines: list[str]) -> list[str]:
@@ -159,7 +186,8 @@ class Runner:
             expected = 2 if command.shown and command.shown[0].startswith("error:") else 0
             if done.returncode != expected:
                 raise DocumentError(f"{where}\nexit code {done.returncode}, not {expected}; it printed:\n{done.stdout}")
-            if command.check and not matches(command.shown, done.stdout.splitlines()):
+            printed = done.stdout.splitlines()
+            if command.compared and not matches(command.shown, printed, command.compared == "about"):
                 raise DocumentError(f"{where}\nprinted something else than is shown:\n{done.stdout}")
 
     def _action(self, command: str, where: str) -> tuple[list[str], Path] | None:

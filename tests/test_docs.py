@@ -127,7 +127,7 @@ def test_blocks_and_commands_are_found() -> None:
         "timeplex --version",
         "timeplex import examples/careers.csv -o careers.kb --object organisation",
     ]
-    assert (first[0].line, first[0].shown, first[0].check) == (4, ["timeplex 0.0.0, which is not compared"], False)
+    assert (first[0].line, first[0].shown, first[0].compared) == (4, ["timeplex 0.0.0, which is not compared"], "")
     assert [len(command.shown) for command in commands(found[1])] == [1, 1]
 
 
@@ -149,6 +149,7 @@ def console(text: str, mark: str = "") -> str:
         (console("$ timeplex --version\nerror: no"), "exit code 0, not 2"),
         (console("$ timeplex stats absent | head -1"), "exit code 2, not 0"),
         (console("$ timeplex --version\ntimeplex 99", " check"), "something else than is shown"),
+        (console("$ timeplex --version\ntimeplex 99.9.9", " about"), "something else than is shown"),
         (console("$ rm -rf x"), "rm: not a kind of command"),
         (console("$ timeplex --version; curl x"), "curl: not a kind of command"),
         (console("$ cat examples/careers.csv | sort"), "sort: not a kind of command"),
@@ -201,6 +202,23 @@ def test_make_is_asked_for_its_targets(tmp_path: Path) -> None:
 )
 def test_what_counts_as_the_same_output(shown: list[str], printed: list[str], right: bool) -> None:
     assert matches(shown, printed) is right
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "right"),
+    [
+        (["Rocard   0.833  1988–1991"], ["Rocard 0.791  1989–1990"], True),
+        (["Rocard   0.833"], ["Rocard   0.779"], False),
+        (["in 1988"], ["in 1991"], False),
+        (["in 1988"], ["in 1988.0"], False),
+        (["  ▁▃█  a bar"], ["  ▁▁▂▆█▂ a bar"], True),
+        (["a 1 (b.)"], ["a 1 (bc)"], False),
+        (["a 1", "…", "b 2"], ["a 1", "x 7", "b 2"], True),
+        (["Rocard 1"], ["Cresson 1"], False),
+    ],
+)
+def test_what_is_about_the_same_output(shown: list[str], printed: list[str], right: bool) -> None:
+    assert matches(shown, printed, about=True) is right
 
 
 def test_hidden_commands_are_found() -> None:

@@ -11,6 +11,7 @@ table of reliability in ten bins of equal size. The questions are
     top 10               the same for all ten answers
     span overlaps gold   the most likely span shares an instant with the true one; facts with both ends known
     interval             the 80 % interval holds the true begin; facts with a begin
+    proposals            what `discover` proposes is stated by dev (test), if train (for test: train and valid) is known
 
 Test facts have no part in fitting. Nothing is random but the folds and the draw of at most 5,000 dev facts (seed 0).
 """
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 import timeplex
 from timeplex.evaluation.time_prediction import both_ends_known
+from timeplex.inference import proposals
 from timeplex.inference.calibrate import fit, who_cases
 from timeplex.inference.reliability import BINS, calibration_error, reliability
 from timeplex.inference.trained import Trained
@@ -37,6 +39,8 @@ from timeplex.training.run import machine
 
 ROOT = Path(__file__).parents[1]
 Floats = NDArray[np.float64]
+FIRST = (50, 200, 500)
+"""So many of the likeliest proposals are looked at apart: nearly all others are said to be wrong, and are."""
 
 
 def main() -> None:
@@ -72,8 +76,10 @@ def measured(trained: Trained) -> dict[str, Any]:
         "decoder": fitted.when.decoder,
         "interval": {"shape": fitted.when.shape, "level": fitted.when.level},
     }
-    test = {**_who(trained), **_when(trained)}
-    return {**found, "questions": {name: {"dev": fitted.measured[name], "test": test[name]} for name in test}}
+    trained.proposals = proposals.fit(trained)
+    dev = {**fitted.measured, "proposals": trained.proposals.measured}
+    test = {**_who(trained), **_when(trained), "proposals": _proposals(trained)}
+    return {**found, "questions": {name: {"dev": dev[name], "test": test[name]} for name in test}}
 
 
 def _who(trained: Trained) -> dict[str, Any]:
@@ -100,6 +106,19 @@ def _when(trained: Trained) -> dict[str, Any]:
             "cases": len(begun),
         },
     }
+
+
+def _proposals(trained: Trained) -> dict[str, Any]:
+    """The figures of all proposals, and of the likeliest ones: what they were said to be, and how many are right."""
+    kb = trained.kb
+    cases = proposals.cases(trained, kb.train + kb.valid, kb.test)
+    after = trained.proposals.map(cases.both, cases.r)
+    best = np.argsort(-after, kind="stable")
+    first = {
+        str(number): {"said": float(after[best[:number]].mean()), "right": float(cases.right[best[:number]].mean())}
+        for number in FIRST
+    }
+    return {**_figures(cases.both, after, cases.right), "first": first}
 
 
 def _triples(facts: Facts) -> tuple[Ints, Ints, Ints]:

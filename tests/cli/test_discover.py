@@ -52,10 +52,11 @@ def test_json_and_nothing_found(timeplex: Timeplex) -> None:
             "discover", run(), "-o", "out.csv", "--relation", relation(), "--min-prob", "0", "--most", "9", "--json"
         ).out
     )
-    assert set(told) == {"run", "found", "file", "facts"}
+    assert set(told) == {"run", "calibration", "found", "file", "facts"}
     assert len(told["facts"]) == min(5, told["found"])
     answer = timeplex("discover", run(), "-o", "none.csv", "--relation", relation(), "--min-prob", "1")
-    assert answer.out == "0 facts with a probability of at least 1, saved in none.csv.\n"
+    assert answer.out.endswith("\n0 facts with a probability of at least 1, saved in none.csv.\n")
+    assert answer.out.startswith("Probabilities are not calibrated")  # the small run finds too few dev facts again
     assert Path("none.csv").read_text() == "subject,relation,object,begin,end,probability,reason\n"
 
 

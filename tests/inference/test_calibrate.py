@@ -12,7 +12,7 @@ from tests.inference import small_runs
 from tests.inference.random_runs import random_run
 
 import timeplex
-from timeplex.inference import cached, calibrate
+from timeplex.inference import cached, calibrate, trained
 from timeplex.inference.calibrate import Calibration, fit, group, some_of, who_cases
 from timeplex.inference.maps import Map
 from timeplex.inference.who import Questions, Who
@@ -108,6 +108,8 @@ def test_a_part_of_many_facts() -> None:
 
 # What is kept
 
+FILE = "calibration.json"
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -123,19 +125,19 @@ def never(run: object) -> Calibration:
 
 def test_it_is_kept_and_read_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = small_runs.trained("gadgets").calibration
-    assert (folder / cached.FILE).is_file()
-    monkeypatch.setattr(cached, "fit", never)
+    assert (folder / FILE).is_file()
+    monkeypatch.setattr(trained, "fit", never)
     assert timeplex.load(folder).calibration == expected
 
 
 @pytest.mark.parametrize("damage", ["half", "digit", "other run", "no json", "missing", "list", "wrong values"])
 def test_what_cannot_be_used_is_made_again(folder: Path, damage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    file, expected = folder / cached.FILE, small_runs.trained("gadgets").calibration
+    file, expected = folder / FILE, small_runs.trained("gadgets").calibration
     content = json.loads(file.read_text())
     if damage == "half":
         file.write_text(file.read_text()[:-100])
     elif damage == "digit":
-        content["calibration"]["who_facts"] += 1
+        content["fitted"]["who_facts"] += 1
     elif damage == "other run":
         content["run"] = "0" * 64
     elif damage == "no json":
@@ -145,25 +147,25 @@ def test_what_cannot_be_used_is_made_again(folder: Path, damage: str, monkeypatc
     elif damage == "list":
         file.write_text("[1]")
     else:
-        content["calibration"]["when"]["shape"] = "round"
-        content["sha256"] = cached._digest(content["calibration"])
+        content["fitted"]["when"]["shape"] = "round"
+        content["sha256"] = cached._digest(content["fitted"])
     if damage in ("digit", "other run", "wrong values"):
         file.write_text(json.dumps(content))
-    monkeypatch.setattr(cached, "fit", lambda run: expected)
+    monkeypatch.setattr(trained, "fit", lambda run: expected)
     assert timeplex.load(folder).calibration == expected
-    monkeypatch.setattr(cached, "fit", never)
+    monkeypatch.setattr(trained, "fit", never)
     assert timeplex.load(folder).calibration == expected
 
 
 def test_a_folder_that_cannot_be_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = small_runs.trained("gadgets").calibration
-    (folder / cached.FILE).unlink()
+    (folder / FILE).unlink()
     before = sorted(path.name for path in folder.iterdir())
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(cached, "fit", lambda run: expected)
+    monkeypatch.setattr(trained, "fit", lambda run: expected)
     monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
     assert timeplex.load(folder).calibration == expected
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -47,8 +47,9 @@ def test_the_probability_is_that_of_both_questions_at_the_date_of_when(found: pl
         everyone = len(trained().kb.entities)
         objects = trained().rank(subject=s, relation=r, at=at, k=everyone).filter(pl.col("id") == o)
         subjects = trained().rank(object=o, relation=r, at=at, k=everyone).filter(pl.col("id") == s)
-        both = (objects["probability"][0] * subjects["probability"][0]) ** 0.5
-        assert row["probability"] == pytest.approx(both, abs=2e-4)
+        both = np.array([objects["probability"][0] * subjects["probability"][0]]) ** 0.5
+        expected = trained().proposals.map(both, np.array([trained().kb.relations.id(r)]))[0]
+        assert row["probability"] == pytest.approx(expected, abs=2e-4)
 
 
 def test_the_same_again_in_other_blocks(found: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,7 +124,7 @@ def test_questions_are_asked_at_dates_of_the_entity() -> None:
 
 def test_without_candidates_nothing_is_found() -> None:
     nobody = Search(trained()).judge(*(np.empty(0, np.int64) for _ in range(3)))
-    assert len(nobody.probability) == 0
+    assert len(nobody.both) == 0
     none = trained().discover(least=1.0, most=1, relations=[trained().kb.relations[0]])
     assert none.columns == list(SCHEMA)
 
@@ -150,7 +151,7 @@ def test_a_relation_with_too_few_facts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_best_keeps_the_best_of_any_order() -> None:
-    everyone = [Candidate(number % 10 / 10, 0, -number, 0, 2000, 2001) for number in range(40)]
+    everyone = [Candidate(number % 10 / 10, 0.0, 0, -number, 0, 2000, 2001) for number in range(40)]
     expected = sorted(everyone, reverse=True)[:8]
     for seed in range(5):
         shuffled = everyone * 2
@@ -163,22 +164,23 @@ def test_best_keeps_the_best_of_any_order() -> None:
 
 
 def test_of_two_equally_likely_ones_the_smaller_numbers_come_first() -> None:
-    first, second = Candidate(0.5, -1, -2, -3, 0, 0), Candidate(0.5, -1, -2, -4, 0, 0)
+    first, second = Candidate(0.5, 0.1, -1, -2, -3, 0, 0), Candidate(0.5, 0.1, -1, -2, -4, 0, 0)
     assert first > second
+    assert Candidate(0.5, 0.2, -1, -2, -4, 0, 0) > first
     assert first.triple == (2, 1, 3)
 
 
 def test_what_the_kb_has_of_the_two_is_told_first() -> None:
     kb, search = trained().kb, Search(trained())
     s, r, o, begin, end = next(iter(kb.train[:1]))
-    reverse = Candidate(0.5, -r, -o, -s, begin, end)
+    reverse = Candidate(0.5, 0.5, -r, -o, -s, begin, end)
     span = trained().asking.span_text(begin, end)
     told = f"the KB has {kb.entities[s]} {kb.relations[r]} {kb.entities[o]}, {span}"
     assert search.frame([reverse])["reason"][0].startswith(told)
     stranger = next(each for each in range(len(kb.entities)) if len(kb.facts.of_pair(s, each)) == 0)
-    assert "the KB has" not in search.frame([Candidate(0.5, -r, -s, -stranger, begin, end)])["reason"][0]
+    assert "the KB has" not in search.frame([Candidate(0.5, 0.5, -r, -s, -stranger, begin, end)])["reason"][0]
 
 
 def test_known_facts_may_be_none() -> None:
     search = Search(trained(), Facts.empty())
-    assert not search._stated(np.array([0]), np.array([0]), np.array([0])).any()
+    assert not search.stated(np.array([0]), np.array([0]), np.array([0])).any()

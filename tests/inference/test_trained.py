@@ -15,6 +15,7 @@ from timeplex.inference.who import Known, Questions
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
+from timeplex.training.state import Progress
 
 KINDS = ("gadgets", "plain", "inverse")
 
@@ -190,7 +191,9 @@ def test_labels_are_shown_and_understood() -> None:
 def test_train_leaves_a_run_that_can_be_asked(tmp_path: Path) -> None:
     kb = timeplex.generate(300, seed=0)
     settings = ["epochs=1", "options.dimension=4", "phase2.epochs=1"]
-    trained = timeplex.train(kb, tmp_path / "run", settings=settings, device="cpu")
+    heard: list[Progress] = []
+    trained = timeplex.train(kb, tmp_path / "run", settings=settings, device="cpu", listener=heard.append)
+    assert [(now.epoch, now.gadgets) for now in heard if now.ended] == [(1, ""), (1, "recurrence + pair")]
     assert (len(trained.kb.train), len(trained.kb.valid), len(trained.kb.test)) == (240, 30, 30)
     assert trained.run.recipe.title == "timeplex-base + recurrence + pair"
     assert trained.when(*_first(trained)).equals(timeplex.load(tmp_path / "run").when(*_first(trained)))

@@ -1,4 +1,4 @@
-"""The calibration of a run is fitted once and kept beside it, as calibration.json.
+"""What is fitted on the dev facts of a run is fitted once and kept beside it, in a JSON file of its own.
 
 The file names the digests of the run and of its own content. One that belongs to another model, is damaged, or was
 written by another version is passed over and made again; where the folder cannot be written, it is made anew each time.
@@ -6,51 +6,53 @@ written by another version is passed over and made again; where the folder canno
 
 import hashlib
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from timeplex.errors import InputError
-from timeplex.inference.calibrate import Calibration, fit
 from timeplex.kb.store import MANIFEST
 from timeplex.kb.write import write_whole
 from timeplex.training.run import TrainedRun
 
-FILE = "calibration.json"
-FORMAT = 2
+FORMAT = 3
+
+Fitted = TypeVar("Fitted", bound=BaseModel)
 
 
-def calibration(run: TrainedRun) -> Calibration:
-    """The calibration of a run: the one that is kept, or else a new one, which is kept if it can be."""
+def kept(run: TrainedRun, file: str, kind: type[Fitted], fit: Callable[[], Fitted]) -> Fitted:
+    """What was fitted for a run: the one that is kept in that file, or else a new one, which is kept if it can be."""
     mark = fingerprint(run)
-    kept = _read(run.path / FILE, mark)
-    if kept is not None:
-        return kept
-    fitted = fit(run)
+    found = _read(run.path / file, mark, kind)
+    if found is not None:
+        return found
+    fitted = fit()
     values = fitted.model_dump(mode="json")
-    written = {"run": mark, "sha256": _digest(values), "calibration": values}
+    written = {"run": mark, "sha256": _digest(values), "fitted": values}
     with suppress(InputError):
-        write_whole(run.path / FILE, json.dumps(written, indent=1).encode())
+        write_whole(run.path / file, json.dumps(written, indent=1).encode())
     return fitted
 
 
 def fingerprint(run: TrainedRun) -> str:
-    """What the calibration depends on: the run's files, by its manifests, and which of its gadgets are asked."""
+    """What such a fit depends on: the run's files, by its manifests, and which of its gadgets are asked."""
     digest = hashlib.sha256(f"{FORMAT} {sorted(run.gadgets)} ".encode())
     for manifest in (run.path / MANIFEST, run.path / "kb" / MANIFEST):
         digest.update(manifest.read_bytes())
     return digest.hexdigest()
 
 
-def _read(path: Path, mark: str) -> Calibration | None:
+def _read(path: Path, mark: str, kind: type[Fitted]) -> Fitted | None:
     """What is kept, or None if it cannot be used."""
     try:
         found = json.loads(path.read_bytes())
-        values = found["calibration"]
+        values = found["fitted"]
         if found["run"] != mark or found["sha256"] != _digest(values):
             return None
-        return Calibration.model_validate_json(json.dumps(values))
+        return kind.model_validate_json(json.dumps(values))
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return None
 

@@ -145,13 +145,14 @@ def _fit_who(run: TrainedRun, facts: Facts) -> dict[str, Any]:
     first[:, 0] = True
     first = first[there]
     measured = {
-        "rank@1": _before_and_after(raw[first], crossed[first], right[first]),
-        "top 10": _before_and_after(raw, crossed, right),
+        "rank@1": before_and_after(raw[first], crossed[first], right[first]),
+        "top 10": before_and_after(raw, crossed, right),
     }
     return {"who": found, "who_facts": len(facts), "measured": measured}
 
 
-def _before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, float]:
+def before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, float]:
+    """Expected calibration errors, and how often cases are right."""
     return {
         "before": calibration_error(before, right),
         "after": calibration_error(after, right),
@@ -191,7 +192,7 @@ def _fit_when(run: TrainedRun, facts: Facts) -> dict[str, Any]:
         "when": way,
         "when_facts": len(closed),
         "measured": {
-            "span overlaps gold": _before_and_after(found.mass, crossed, right),
+            "span overlaps gold": before_and_after(found.mass, crossed, right),
             "aeiou": {f"{name}, weighted" if weighed else name: value for (weighed, name), value in quality.items()},
             "interval": measured,
         },

@@ -5,16 +5,17 @@ question of the other entity is asked at a few dates of its own (`TIMES` of its 
 best answers that the KB does not state at any time are candidates. A candidate is then judged by itself, whatever
 question it came from: `when` dates it, both questions are asked at that date, and
 
-    probability = √(Pr(o | s, r, T) · Pr(s | r, o, T)),
+    both = √(Pr(o | s, r, T) · Pr(s | r, o, T)),
 
-each the calibrated probability of `rank`. It says how likely the pair is the answer *if an answer is missing* at that
-date, which nobody knows: read it as an order and a threshold, not as the share of candidates that are true.
+each the calibrated probability of `rank`, which is that of an answer *if one is missing*. How often such candidates are
+true is another question; `proposals` answers it by facts that had been taken out, and that is their probability.
 
 Only the best are kept: memory is that of a block of questions and of `most` candidates. The result depends on the run
 alone, not on the sizes of blocks.
 """
 
 import heapq
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 from timeplex.errors import InputError
 from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.inference.explain import begin_position, reasons_text
-from timeplex.inference.who import Questions
+from timeplex.inference.who import Questions, Who
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, expand, pair_key
@@ -47,7 +48,7 @@ BLOCK = 1024
 LEAST_FACTS = 10
 """Relations with fewer training facts are left out: their answers would be guesses."""
 
-LEAST = 0.3
+LEAST = 0.1
 """The least probability, if none is given."""
 
 MOST = 1000
@@ -63,9 +64,10 @@ SCHEMA = {
 
 @dataclass(frozen=True, order=True)
 class Candidate:
-    """A fact that may be missing; the greater, the better: by probability, then by smaller numbers."""
+    """A fact that may be missing; the greater, the better: by probability, by both sides, then by smaller numbers."""
 
     probability: float
+    both: float
     minus_r: int
     minus_s: int
     minus_o: int
@@ -127,8 +129,9 @@ def discover(
     for r in chosen:
         for asked, s, o in search.candidates(r):
             judged = search.judge(s, np.full(len(s), r), o)
-            for row in np.flatnonzero(judged.probability >= least).tolist():
-                best.offer(judged.candidate(row))
+            probability = trained.proposals.map(judged.both, judged.r)
+            for row in np.flatnonzero(probability >= least).tolist():
+                best.offer(judged.candidate(row, float(probability[row])))
             done += asked
             if progress is not None:
                 progress(done, total)
@@ -139,7 +142,7 @@ def discover(
 
 @dataclass(frozen=True)
 class Judged:
-    """Candidates with their dates and probabilities, (n,) each; open dates where the model knows none."""
+    """Candidates with their dates and what each side gives them, (n,); open dates where the model knows none."""
 
     s: Ints
     r: Ints
@@ -150,23 +153,27 @@ class Judged:
     of_subject: Floats
 
     @property
-    def probability(self) -> Floats:
+    def both(self) -> Floats:
         """Both questions together."""
         both: Floats = np.sqrt(self.of_object * self.of_subject)
         return both
 
-    def candidate(self, row: int) -> Candidate:
+    def candidate(self, row: int, probability: float) -> Candidate:
         """One of them."""
         s, r, o, begin, end = (int(column[row]) for column in (self.s, self.r, self.o, self.begin, self.end))
-        return Candidate(float(self.probability[row]), -r, -s, -o, begin, end)
+        return Candidate(probability, float(self.both[row]), -r, -s, -o, begin, end)
 
 
 class Search:
-    """Candidates of a trained run, and what it says of them; `known` are the facts that are not looked for."""
+    """Candidates of a trained run, and what it says of them; `known` are the facts that are not looked for.
+
+    share   the part of the entities that is asked about, drawn with a fixed seed
+    """
 
     def __init__(self, trained: "Trained", known: Facts | None = None) -> None:
         self.trained = trained
-        self.known = trained.kb.facts if known is None else known
+        self.who = trained.who if known is None else Who(trained.run, known)
+        self.share = 1.0
         self.first, self.last = (int(trained.timeline.instants[at]) for at in (0, -1))
         train = trained.kb.train
         open_begin, open_end = spans.is_open(train.span)
@@ -181,7 +188,7 @@ class Search:
 
     def relations(self, names: Sequence[str]) -> list[int]:
         """The numbers of relations; one with too few training facts is an error if it was named."""
-        counts = np.bincount(self.trained.kb.train.r, minlength=len(self.trained.kb.relations))
+        counts = self._counts()
         chosen = list(dict.fromkeys(self.trained.asking.relation(name) for name in names))
         for r in chosen:
             if counts[r] < LEAST_FACTS:
@@ -190,17 +197,29 @@ class Search:
                     f"{name} has {counts[r]} training {facts}, too few to discover others.",
                     f"Name relations with at least {LEAST_FACTS}, or none for all of them.",
                 )
-        found = chosen or np.flatnonzero(counts >= LEAST_FACTS).tolist()
+        found = chosen or self.enough()
         if not found:
             raise InputError(
                 f"No relation of {self.trained.kb.name} has {LEAST_FACTS} training facts.", "Train on more facts."
             )
         return found
 
+    def enough(self) -> list[int]:
+        """The relations with enough training facts."""
+        enough: list[int] = np.flatnonzero(self._counts() >= LEAST_FACTS).tolist()
+        return enough
+
+    def _counts(self) -> Ints:
+        return np.bincount(self.trained.kb.train.r, minlength=len(self.trained.kb.relations))
+
     def entities(self, r: int, direction: Direction) -> Ints:
         """The entities whose question is asked: those that stand in the given role of the training facts."""
         train = self.trained.kb.train
-        return np.unique((train.s if direction == "object" else train.o)[train.r == r]).astype(np.int64)
+        found = np.unique((train.s if direction == "object" else train.o)[train.r == r]).astype(np.int64)
+        if self.share == 1:
+            return found
+        drawn = np.random.default_rng(r).permutation(len(found))[: math.ceil(self.share * len(found))]
+        return found[np.sort(drawn)]
 
     def candidates(self, r: int) -> Iterator[tuple[int, Ints, Ints]]:
         """(entities asked about, subjects, objects) by blocks; no pair is known, and none comes twice in a block."""
@@ -210,11 +229,11 @@ class Search:
                 given = entities[start : start + BLOCK]
                 which, when = self._dates(given, direction)
                 questions = Questions(direction, given[which], np.full(len(which), r), when, when)
-                found = self.trained.who.rank(questions, TOP, hide_known=True).entity
+                found = self.who.rank(questions, TOP, hide_known=True).entity
                 pair = np.stack([np.repeat(given[which], found.shape[1]), found.ravel()])[:, found.ravel() >= 0]
                 given_once, answer = np.unique(pair, axis=1)
                 s, o = (given_once, answer) if direction == "object" else (answer, given_once)
-                new = ~self._stated(s, np.full(len(s), r), o) & (s != o)
+                new = ~self.stated(s, np.full(len(s), r), o) & (s != o)
                 yield len(given), s[new], o[new]
 
     def judge(self, s: Ints, r: Ints, o: Ints) -> Judged:
@@ -230,8 +249,8 @@ class Search:
         for direction, given, answer in (("object", s, o), ("subject", o, s)):
             way: Direction = "object" if direction == "object" else "subject"
             questions = Questions(way, given, r, *at)
-            raw, _ = trained.who.raw_of(questions, answer)
-            found[way] = trained.probability(questions, raw[:, None])[:, 0]
+            raw, _ = self.who.raw_of(questions, answer)
+            found[way] = trained.probability(questions, raw[:, None], known=self.who.known)[:, 0]
         return Judged(s, r, o, begin, end, found["object"], found["subject"])
 
     def frame(self, ranked: Sequence[Candidate]) -> pl.DataFrame:
@@ -274,9 +293,10 @@ class Search:
         distinct = np.unique(np.stack([which, when]), axis=1)
         return distinct[0], distinct[1]
 
-    def _stated(self, s: Ints, r: Ints, o: Ints) -> NDArray[np.bool_]:
+    def stated(self, s: Ints, r: Ints, o: Ints) -> NDArray[np.bool_]:
         """Which pairs stand in the KB, at whatever time: (n,)."""
-        query, fact = self.known.by_subject_relation.matches(pair_key(s, r))
+        known = self.who.known.facts
+        query, fact = known.by_subject_relation.matches(pair_key(s, r))
         stated = np.zeros(len(s), np.bool_)
-        stated[query[self.known.o[fact] == o[query]]] = True
+        stated[query[known.o[fact] == o[query]]] = True
         return stated

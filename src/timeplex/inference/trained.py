@@ -19,14 +19,16 @@ from timeplex.evaluation.curves import Curve
 from timeplex.evaluation.queries import Direction
 from timeplex.inference import cached
 from timeplex.inference.asking import Asking, At, columns
-from timeplex.inference.calibrate import Calibration
+from timeplex.inference.calibrate import Calibration, fit
 from timeplex.inference.company import Company
 from timeplex.inference.dating import Dating
 from timeplex.inference.discover import LEAST, MOST, SCHEMA, discover
 from timeplex.inference.explain import Explanation, explain
 from timeplex.inference.fill import fill
 from timeplex.inference.known import known_answers, known_spans
-from timeplex.inference.who import Questions, Who
+from timeplex.inference.proposals import Proposals
+from timeplex.inference.proposals import fit as fit_proposals
+from timeplex.inference.who import Known, Questions, Who
 from timeplex.kb import dates
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import TemporalKB
@@ -37,6 +39,7 @@ from timeplex.kb.timeline import Timeline
 from timeplex.training.choose import recipe_for, with_dev
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.run import RunFolder, TrainedRun
+from timeplex.training.state import Listener
 
 TEXTS = dict.fromkeys(
     ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String
@@ -57,16 +60,17 @@ def train(
     recipe: str | Path | None = None,
     settings: Sequence[str] = (),
     device: str = "auto",
+    listener: Listener | None = None,
 ) -> "Trained":
     """Train a model on a KB (or anything that `read` takes), leave a run folder, and return it ready to be asked.
 
     With nothing else said the full TimePlex is trained, by a recipe that suits the KB's size. `model` names another
     one, `recipe` is a TOML file, `settings` are single changes such as "epochs=20". A KB without dev facts is split at
-    random, 8 : 1 : 1.
+    random, 8 : 1 : 1. `listener` is called after every batch with where training stands (`training.state.Progress`).
     """
     data = with_dev(kb if isinstance(kb, TemporalKB) else read(kb))
     chosen = recipe_for(data, model, None if recipe is None else Path(recipe), settings)
-    Trainer(data, chosen, Path(output), device).fit()
+    Trainer(data, chosen, Path(output), device).fit(listener)
     return load(output, device)
 
 
@@ -92,7 +96,12 @@ class Trained:
     @cached_property
     def calibration(self) -> Calibration:
         """How raw probabilities become calibrated ones; fitted on dev on first use, and kept in the run folder."""
-        return cached.calibration(self.run)
+        return cached.kept(self.run, "calibration.json", Calibration, lambda: fit(self.run))
+
+    @cached_property
+    def proposals(self) -> Proposals:
+        """How often what `discover` proposes is true; fitted on dev on first use, and kept in the run folder."""
+        return cached.kept(self.run, "proposals.json", Proposals, lambda: fit_proposals(self))
 
     @cached_property
     def asking(self) -> Asking:
@@ -223,19 +232,22 @@ class Trained:
     def discover(self, *, relations: Sequence[str] = (), least: float = LEAST, most: int = MOST) -> pl.DataFrame:
         """The likeliest facts that the KB, any split, does not state: at most so many, best first.
 
-        Columns: subject, relation, object (ids), begin, end, probability, reason.
+        Columns: subject, relation, object (ids), begin, end, probability (see `proposals`), reason.
         """
         return pl.concat([pl.DataFrame(schema=SCHEMA), *discover(self, relations=relations, least=least, most=most)])
 
     # As numbers --------------------------------------------------------------------------------------------------
 
-    def probability(self, questions: Questions, raw: Floats, holds: Bools | None = None) -> Floats:
+    def probability(
+        self, questions: Questions, raw: Floats, holds: Bools | None = None, known: Known | None = None
+    ) -> Floats:
         """Calibrated probabilities of candidates, (n, k), from raw ones.
 
-        Where the KB has an answer already, a new one is less likely (`company`); `holds` says which are not new.
+        Where an answer is known already, a new one is less likely (`company`); `holds` says which are not new, `known`
+        what is known, if it is not the whole KB.
         """
         probability = self.calibration.rank(raw, questions.r, questions.direction)
-        new = probability * self.company.factor(questions, self.who.known)[:, None]
+        new = probability * self.company.factor(questions, known or self.who.known)[:, None]
         return new if holds is None else np.where(holds, probability, new)
 
     def questions(
