@@ -140,3 +140,6 @@ def test_calibration() -> None:
         dev, test = (questions["interval"][split] for split in ("dev", "test"))
         covered = [f"{100 * of['coverage']:.1f} %" for of in (dev, test)]
         assert f"| {title} | {' | '.join(covered)} | {test['width']:.0f} years |" in text
+        first = questions["proposals"]["test"]["first"]
+        shares = [f"{100 * first[number][key]:.0f} %" for number in ("50", "200", "500") for key in ("said", "right")]
+        assert f"| {title} | {' | '.join(shares)} |" in text

@@ -112,7 +112,7 @@ def _proposals(trained: Trained) -> dict[str, Any]:
     """The figures of all proposals, and of the likeliest ones: what they were said to be, and how many are right."""
     kb = trained.kb
     cases = proposals.cases(trained, kb.train + kb.valid, kb.test)
-    after = trained.proposals.map(cases.both, cases.r)
+    after = trained.proposals(cases.features, cases.both)
     best = np.argsort(-after, kind="stable")
     first = {
         str(number): {"said": float(after[best[:number]].mean()), "right": float(cases.right[best[:number]].mean())}

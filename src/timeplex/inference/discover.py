@@ -3,12 +3,9 @@
 All (s, r, o, t) cannot be tried. For every entity that a relation has in the training facts, in either role, the
 question of the other entity is asked at a few dates of its own (`TIMES` of its facts, evenly chosen), and the `TOP`
 best answers that the KB does not state at any time are candidates. A candidate is then judged by itself, whatever
-question it came from: `when` dates it, both questions are asked at that date, and
-
-    both = √(Pr(o | s, r, T) · Pr(s | r, o, T)),
-
-each the calibrated probability of `rank`, which is that of an answer *if one is missing*. How often such candidates are
-true is another question; `proposals` answers it by facts that had been taken out, and that is their probability.
+question it came from: `when` dates it, and both questions are asked at that date. What `rank` says is the probability
+of an answer *if one is missing*. How often such candidates are true is another question; `proposals` answers it by
+facts that had been taken out, and that is their probability.
 
 Only the best are kept: memory is that of a block of questions and of `most` candidates. The result depends on the run
 alone, not on the sizes of blocks.
@@ -27,6 +24,7 @@ from numpy.typing import NDArray
 from timeplex.errors import InputError
 from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.inference.explain import begin_position, reasons_text
+from timeplex.inference.maps import logit
 from timeplex.inference.who import Questions, Who
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints
@@ -44,6 +42,9 @@ TOP = 3
 
 BLOCK = 1024
 """Entities whose questions are asked at a time."""
+
+RARE = 0.001
+"""A company factor counts at least so much where its logarithm is taken."""
 
 LEAST_FACTS = 10
 """Relations with fewer training facts are left out: their answers would be guesses."""
@@ -129,7 +130,7 @@ def discover(
     for r in chosen:
         for asked, s, o in search.candidates(r):
             judged = search.judge(s, np.full(len(s), r), o)
-            probability = trained.proposals.map(judged.both, judged.r)
+            probability = trained.proposals(judged.features, judged.both)
             for row in np.flatnonzero(probability >= least).tolist():
                 best.offer(judged.candidate(row, float(probability[row])))
             done += asked
@@ -142,21 +143,21 @@ def discover(
 
 @dataclass(frozen=True)
 class Judged:
-    """Candidates with their dates and what each side gives them, (n,); open dates where the model knows none."""
+    """Candidates with their dates, open where the model knows none, and what is known of them: (n,).
+
+    both        √(Pr(o | s, r, T) · Pr(s | r, o, T)), the probabilities of `rank`
+    features    (n, 9): for either direction the logit of the raw probability, the log of 1 + the known answers to the
+                question at any time, and the log of the company factor; for either entity the log of 1 + its training
+                facts; and whether another known fact has both entities
+    """
 
     s: Ints
     r: Ints
     o: Ints
     begin: Ints
     end: Ints
-    of_object: Floats
-    of_subject: Floats
-
-    @property
-    def both(self) -> Floats:
-        """Both questions together."""
-        both: Floats = np.sqrt(self.of_object * self.of_subject)
-        return both
+    both: Floats
+    features: Floats
 
     def candidate(self, row: int, probability: float) -> Candidate:
         """One of them."""
@@ -174,11 +175,18 @@ class Search:
         self.trained = trained
         self.who = trained.who if known is None else Who(trained.run, known)
         self.share = 1.0
+        facts = self.who.known.facts
+        self._pairs = np.unique(pair_key(facts.s, facts.o))
         self.first, self.last = (int(trained.timeline.instants[at]) for at in (0, -1))
         train = trained.kb.train
         open_begin, open_end = spans.is_open(train.span)
         dated = train[~(open_begin & open_end)]
         self._when = np.where(dated.begin == spans.OPEN_BEGIN, dated.end, dated.begin).astype(np.int64)
+        count = len(trained.kb.entities)
+        self._facts: dict[Direction, Ints] = {
+            "object": np.bincount(train.s, minlength=count),
+            "subject": np.bincount(train.o, minlength=count),
+        }
         order = np.argsort(self._when, kind="stable")  # so that the facts of an entity come by date
         self._when = self._when[order]
         self._of: dict[Direction, Index] = {
@@ -245,13 +253,27 @@ class Search:
             dated = trained.dating.predict(s, r, o, trained.calibration.when)
             begin, end = dated.begin, dated.end
             at = np.clip(begin, self.first, self.last), np.clip(end, self.first, self.last)
-        found = {}
-        for direction, given, answer in (("object", s, o), ("subject", o, s)):
-            way: Direction = "object" if direction == "object" else "subject"
-            questions = Questions(way, given, r, *at)
+        known, both, features = self.who.known, np.ones(len(s)), []
+        for direction in DIRECTIONS:
+            given, answer = (s, o) if direction == "object" else (o, s)
+            questions = Questions(direction, given, r, *at)
             raw, _ = self.who.raw_of(questions, answer)
-            found[way] = trained.probability(questions, raw[:, None], known=self.who.known)[:, 0]
-        return Judged(s, r, o, begin, end, found["object"], found["subject"])
+            both *= trained.probability(questions, raw[:, None], known=known)[:, 0]
+            answers = np.bincount(known.of(questions)[0], minlength=len(s))
+            company = trained.company.factor(questions, known)
+            features += [
+                logit(raw),
+                np.log1p(answers),
+                np.log(np.maximum(company, RARE)),
+                np.log1p(self._facts[direction][given]),
+            ]
+        features.append(self._together(s, o).astype(float))
+        return Judged(s, r, o, begin, end, np.sqrt(both), np.column_stack(features))
+
+    def _together(self, s: Ints, o: Ints) -> NDArray[np.bool_]:
+        """Whether a known fact has both entities, in any order: (n,)."""
+        pairs = [pair_key(s, o), pair_key(o, s)]
+        return np.isin(pairs[0], self._pairs) | np.isin(pairs[1], self._pairs)
 
     def frame(self, ranked: Sequence[Candidate]) -> pl.DataFrame:
         """As a table with names, dates and reasons."""
