@@ -112,7 +112,10 @@ def failures() -> dict[str, tuple[list[str], str]]:
         "text": (["holes.csv", "-o", "new.txt"], "new.txt has no suffix that says what it is."),
         "suffix of the table": (["holes.txt", "-o", "new.csv"], "holes.txt has no suffix that says what it is."),
         "wrong column": (["holes.csv", "-o", "new.csv", "--subject", "wer"], "holes.csv has no column 'wer'."),
-        "wrong table": (["strange.csv", "-o", "new.csv"], "strange.csv has no column for the subject."),
+        "wrong table": (
+            ["strange.csv", "-o", "new.csv"],
+            "strange.csv has no column for the subject, the relation, the object.",
+        ),
         "one column twice": (["holes.csv", "-o", "new.csv", "--object", "subject"], "Two roles of holes.csv"),
         "empty": (["empty.csv", "-o", "new.csv"], "empty.csv is empty."),
         "only a header": (["header.csv", "-o", "new.csv"], "header.csv is empty."),

@@ -125,7 +125,7 @@ def failing_imports() -> dict[str, tuple[list[str], str]]:
         "suffix": (["good.xlsx"], "good.xlsx has no suffix"),
         "broken gzip": (["broken.csv.gz"], "broken.csv.gz is not a whole gzip file."),
         "missing column": (["good.csv", "--subject", "sujbect"], "good.csv has no column 'sujbect'."),
-        "column not guessed": (["strange.csv"], "strange.csv has no column for the subject."),
+        "column not guessed": (["strange.csv"], "strange.csv has no column for the subject, the relation, the object."),
         "one column twice": (["good.csv", "--object", "subject"], "Two roles of good.csv"),
         "granularity": (["good.csv", "--granularity", "week"], "'week' is not a granularity. Use year, month or day."),
         "labels": (["good.csv", "--labels", "absent.tsv"], "absent.tsv cannot be read"),

@@ -10,7 +10,13 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.evaluation.curves import Curve, Distances
-from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture, distance_picture
+from timeplex.evaluation.pictures import (
+    FactAcrossTime,
+    Prediction,
+    across_time_picture,
+    distance_picture,
+    when_picture,
+)
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity, day_number
 
@@ -170,3 +176,17 @@ def test_a_folder_is_made_and_a_place_that_cannot_be_one_is_an_input_error(tmp_p
     assert picture.read_bytes().startswith(b"\x89PNG")
     with pytest.raises(InputError, match="cannot be written"):
         distance_picture(DISTANCES, picture / "picture.png")
+
+
+@pytest.mark.parametrize(("known", "named"), [(0, []), (3, [1900, 1905, 1910]), (20, [1900, 1905, 1910])])
+def test_many_known_spans_leave_room_for_the_curve(tmp_path: Path, known: int, named: list[int]) -> None:
+    """Layout that fails is a warning, and an error in tests."""
+    stated = [(1900 + 5 * number, 1902 + 5 * number) for number in range(known)]
+    when_picture(
+        Prediction("somebody wonPrize something", bump(1950, 9), (1948, 1952), (1940, 1960), stated),
+        tmp_path / "when.svg",
+        (1890, 2000),
+    )
+    drawn = (tmp_path / "when.svg").read_text()
+    assert [year for year in range(1900, 2000, 5) if f"{year}–{year + 2}" in drawn] == named
+    assert ("and 17 more" in drawn) == (known == 20)

@@ -309,7 +309,7 @@ def test_a_model_without_gadgets_has_reasons_too() -> None:
     [
         ([1, 2], {}, "list is not a table that can be read."),
         (pl.DataFrame({"subject": []}), {}, "the table is empty."),
-        (pl.DataFrame({"x": [1]}), {}, "the table has no column for the subject."),
+        (pl.DataFrame({"x": [1]}), {}, "the table has no column for the subject, the relation, the object."),
         (table(("a", "b", "c", None, None)), {"subject": "wer"}, "the table has no column 'wer'."),
         (table(("a", "b", "c", None, None)), {"least": 1.5}, "1.5 is not a probability."),
         (

@@ -86,7 +86,7 @@ def test_json_lines_and_parquet(tmp_path: Path) -> None:
         ("t.csv", "", None, "{} is empty."),
         ("t.csv", HEADER, None, "{} is empty."),
         ("t.csv", "subject,relation,object,x,x\na,b,c,d,e\n", None, "Two columns of {} have the same name."),
-        ("t.csv", "x,y\n1,2\n", None, "{} has no column for the subject."),
+        ("t.csv", "x,y\n1,2\n", None, "{} has no column for the subject, the relation, the object."),
         ("t.jsonl", "{}\n[1]\n", None, "Line 2 of {} is not an object."),
         ("t.jsonl", '{"a": {"b": 1}}\n{"a": "x"}\n', None, "'a' of {} mixes lists or objects with other values."),
         ("t.jsonl", "{\n", None, "Line 1 of {} is not JSON."),

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 INK, FAINT = "#333333", "#c8c8c8"
 GOLD, GOLD_PALE, GOLD_DARK = "#f3dc97", "#fcf6e3", "#8a6d00"
+LISTED = 3
+"""So many known spans are named in a legend."""
+
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 """Told apart with any kind of colour vision (the palette of Okabe and Ito)."""
 
@@ -130,7 +133,7 @@ def when_picture(found: Prediction, path: Path, years: Years) -> None:
         axes.set(xlim=(years[0] - 0.5, years[1] + 1.5 - 2 * half), ylim=(0, 1.25 * highest))
         text = _span_text(found.interval, granularity)
         axes.axvspan(*edges["interval"], color=COLOURS[0], alpha=0.09, linewidth=0, label=f"80 % for the begin: {text}")
-        texts = ", ".join(_span_text(known, granularity) for known in found.known)
+        texts = _listed([_span_text(known, granularity) for known in found.known])
         for number, known in enumerate(found.known):
             label = "_" if number else f"known: {texts}"  # what begins with an underscore is not in the legend
             _draw_gold(axes, known, granularity, named=False, label=label)
@@ -148,6 +151,12 @@ def when_picture(found: Prediction, path: Path, years: Years) -> None:
         axes.locator_params(axis="y", nbins=5)
         axes.yaxis.grid(True)
         axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
+def _listed(texts: list[str]) -> str:
+    """Texts below each other, few enough for a legend."""
+    more = len(texts) - LISTED
+    return "\n".join([*texts[:LISTED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _draw_curve(axes: "Axes", curve: Curve, colour: str) -> None:

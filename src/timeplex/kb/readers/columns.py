@@ -91,23 +91,23 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
                 return plain.index(name)
         return None
 
-    def needed(role: str) -> int:
-        position = find(role)
-        if position is None:
-            raise InputError(
-                f"{source} has no column for the {role}.",
-                f"Its columns are: {_listed(header)}. Say which it is with --{role} COLUMN.",
-            )
-        return position
-
     named = wanted.relation or ""
     constant = named[1:] if named.startswith("=") else None
+    found = {role: find(role) for role in KNOWN_NAMES if role != "relation" or constant is None}
+    missing = [role for role in ("subject", "relation", "object") if role in found and found[role] is None]
+    subject, object_ = found["subject"], found["object"]
+    if missing or subject is None or object_ is None:
+        options = ", ".join(f"--{role} COLUMN" for role in missing)
+        raise InputError(
+            f"{source} has no column for the {', the '.join(missing)}.",
+            f"Its columns are: {_listed(header)}. Say which {'it is' if len(missing) == 1 else 'they are'}: {options}.",
+        )
     layout = Layout(
-        subject=needed("subject"),
-        relation=None if constant is not None else needed("relation"),
-        object=needed("object"),
-        begin=find("begin"),
-        end=find("end"),
+        subject=subject,
+        relation=found.get("relation"),
+        object=object_,
+        begin=found["begin"],
+        end=found["end"],
         constant_relation=constant,
     )
     if len(set(layout.positions)) < len(layout.positions):
