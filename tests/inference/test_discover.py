@@ -9,8 +9,9 @@ import pytest
 from tests.inference.small_runs import trained
 
 from timeplex.errors import InputError, UnknownNameError
-from timeplex.inference import discover as module
-from timeplex.inference.discover import SCHEMA, Best, Candidate, Search
+from timeplex.inference import candidates, discover
+from timeplex.inference.candidates import Search
+from timeplex.inference.discover import SCHEMA, Best, Candidate, table
 from timeplex.kb.facts import Facts
 
 
@@ -53,7 +54,7 @@ def test_the_probability_is_that_of_both_questions_at_the_date_of_when(found: pl
 
 def test_the_same_again_in_other_blocks(found: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
     assert trained().discover(least=0.0, most=300).equals(found)
-    monkeypatch.setattr(module, "BLOCK", 13)
+    monkeypatch.setattr(candidates, "BLOCK", 13)
     again = trained().discover(least=0.0, most=300)
     assert set(triples(again)) == set(triples(found))
     assert again["probability"].to_list() == pytest.approx(found["probability"].to_list(), abs=1e-3)
@@ -82,7 +83,7 @@ def test_only_the_named_relations(found: pl.DataFrame) -> None:
 
 def test_progress_goes_to_the_end() -> None:
     calls: list[tuple[int, int | None]] = []
-    list(module.discover(trained(), most=1, progress=lambda done, total: calls.append((done, total))))
+    list(discover.discover(trained(), most=1, progress=lambda done, total: calls.append((done, total))))
     assert calls[-1][0] == calls[-1][1]
     assert all(one[0] <= other[0] for one, other in pairwise(calls))
 
@@ -118,7 +119,7 @@ def test_questions_are_asked_at_dates_of_the_entity() -> None:
     for entity, year in zip(given[which].tolist(), when.tolist(), strict=True):
         rows = train.s == entity
         assert year in train.begin[rows] or year in train.end[rows]
-    assert np.bincount(which).max() <= module.TIMES
+    assert np.bincount(which).max() <= candidates.TIMES
 
 
 def test_without_candidates_nothing_is_found() -> None:
@@ -138,7 +139,7 @@ def test_wrong_questions() -> None:
 
 
 def test_a_relation_with_too_few_facts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAST_FACTS", 10_000)
+    monkeypatch.setattr(candidates, "LEAST_FACTS", 10_000)
     name = trained().kb.relations[0]
     with pytest.raises(InputError, match=rf"^{name} has [\d,]+ training facts, too few to discover others\. Name"):
         trained().discover(relations=[name])
@@ -170,14 +171,14 @@ def test_of_two_equally_likely_ones_the_smaller_numbers_come_first() -> None:
 
 
 def test_what_the_kb_has_of_the_two_is_told_first() -> None:
-    kb, search = trained().kb, Search(trained())
+    kb = trained().kb
     s, r, o, begin, end = next(iter(kb.train[:1]))
     reverse = Candidate(0.5, 0.5, -r, -o, -s, begin, end)
     span = trained().asking.span_text(begin, end)
     told = f"the KB has {kb.entities[s]} {kb.relations[r]} {kb.entities[o]}, {span}"
-    assert search.frame([reverse])["reason"][0].startswith(told)
+    assert table(trained(), [reverse])["reason"][0].startswith(told)
     stranger = next(each for each in range(len(kb.entities)) if len(kb.facts.of_pair(s, each)) == 0)
-    assert "the KB has" not in search.frame([Candidate(0.5, 0.5, -r, -s, -stranger, begin, end)])["reason"][0]
+    assert "the KB has" not in table(trained(), [Candidate(0.5, 0.5, -r, -s, -stranger, begin, end)])["reason"][0]
 
 
 def test_known_facts_may_be_none() -> None:

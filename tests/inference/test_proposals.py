@@ -10,7 +10,7 @@ import timeplex
 from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.inference import proposals
 from timeplex.inference import trained as module
-from timeplex.inference.discover import Search
+from timeplex.inference.candidates import Search
 from timeplex.inference.proposals import Cases, Proposals, cases, fit
 from timeplex.inference.trained import Trained
 from timeplex.inference.who import Questions, Who

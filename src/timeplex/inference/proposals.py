@@ -3,7 +3,7 @@
 The model has not seen the dev facts. So proposals are made as if train were all that is known, and one is right if dev
 states it, at whatever time. A logistic regression tells the share of right ones from what is known of a proposal,
 
-    Pr(right) = σ(w · (x − mean) / deviation + b),   x: `discover.Judged.features`,   ½ |w|² added to the log loss.
+    Pr(right) = σ(w · (x − mean) / deviation + b),   x: `candidates.Judged.features`,   ½ |w|² added to the log loss.
 
 What `rank` says is not enough for it: it is about an answer *if one is missing*, and which entities lack one is to be
 told by what the KB has of them.
@@ -23,7 +23,7 @@ from scipy.special import expit
 from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.inference import maps
 from timeplex.inference.calibrate import before_and_after
-from timeplex.inference.discover import Search
+from timeplex.inference.candidates import Search
 from timeplex.kb.facts import Facts
 from timeplex.kb.spans import Bools, Floats
 
