@@ -165,6 +165,23 @@ def test_what_is_imported(arguments: list[str], allowed: set[str]) -> None:
     assert set(done.stderr.split()) == allowed
 
 
+@pytest.mark.parametrize(("own", "found"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])
+def test_threads_that_wait_leave_the_cores_to_others(own: dict[str, str], found: str) -> None:
+    """Unless the user wants it otherwise; it has to be said before torch is loaded."""
+    script = (
+        "import os, sys\n"
+        "from timeplex.cli.main import app, run\n"
+        "assert 'torch' not in sys.modules\n"
+        "sys.argv = ['timeplex', '--version']\n"
+        "try:\n    run()\nfinally:\n    print(os.environ['OMP_WAIT_POLICY'])\n"
+    )
+    kept = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**kept, **own}
+    )
+    assert done.stdout.split()[-1] == found
+
+
 def test_help_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     # Measuring coverage in the process measured would slow it down.
     for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
