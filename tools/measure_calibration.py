@@ -40,7 +40,7 @@ from timeplex.training.run import machine
 ROOT = Path(__file__).parents[1]
 Floats = NDArray[np.float64]
 FIRST = (50, 200, 500)
-"""So many of the likeliest proposals are looked at apart: nearly all others are said to be wrong, and are."""
+"""So many of the likeliest proposals are looked at apart."""
 
 
 def main() -> None:
@@ -113,11 +113,7 @@ def _proposals(trained: Trained) -> dict[str, Any]:
     kb = trained.kb
     cases = proposals.cases(trained, kb.train + kb.valid, kb.test)
     after = trained.proposals(cases.features, cases.both)
-    best = np.argsort(-after, kind="stable")
-    first = {
-        str(number): {"said": float(after[best[:number]].mean()), "right": float(cases.right[best[:number]].mean())}
-        for number in FIRST
-    }
+    first = {str(number): proposals.first(after, cases.right, number) for number in FIRST}
     return {**_figures(cases.both, after, cases.right), "first": first}
 
 

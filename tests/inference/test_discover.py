@@ -12,7 +12,6 @@ from timeplex.errors import InputError, UnknownNameError
 from timeplex.inference import candidates, discover
 from timeplex.inference.candidates import Search
 from timeplex.inference.discover import SCHEMA, Best, Candidate, table
-from timeplex.kb.facts import Facts
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +178,3 @@ def test_what_the_kb_has_of_the_two_is_told_first() -> None:
     assert table(trained(), [reverse])["reason"][0].startswith(told)
     stranger = next(each for each in range(len(kb.entities)) if len(kb.facts.of_pair(s, each)) == 0)
     assert "the KB has" not in table(trained(), [Candidate(0.5, 0.5, -r, -s, -stranger, begin, end)])["reason"][0]
-
-
-def test_known_facts_may_be_none() -> None:
-    search = Search(trained(), Facts.empty())
-    assert not search.stated(np.array([0]), np.array([0]), np.array([0])).any()

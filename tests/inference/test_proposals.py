@@ -98,10 +98,14 @@ def test_as_many_are_right_as_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     fitted = fit(small_runs.trained())
     assert fitted.facts == len(small_runs.trained().kb.valid)
     assert np.abs(fitted(known.features, known.both) - truth).mean() < 0.01  # sampling alone gives about 0.003
-    assert fitted.measured["after"] < 0.01 < 0.2 < fitted.measured["before"]
+    best = np.argsort(-truth)[:50]
+    assert fitted.measured["cases"] == 50
+    assert fitted.measured["said"] == pytest.approx(truth[best].mean(), abs=0.03)
+    assert fitted.measured["right"] == pytest.approx(truth[best].mean(), abs=0.2)  # 50 draws
+    said, right = (round(50 * fitted.measured[key]) for key in ("said", "right"))
     assert fitted.note(1800) == (
         "A probability is the share of such proposals that were found to be true when 180 facts (10%) had been taken "
-        f"out (expected calibration error {fitted.measured['after']:.3f})."
+        f"out: of the likeliest 50, {right} were, and {said} had been expected."
     )
 
 

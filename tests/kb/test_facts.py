@@ -69,6 +69,13 @@ def test_look_ups_find_what_a_scan_finds(facts: list[Row]) -> None:
     for one, other in product(ENTITIES, ENTITIES):
         expected = [row for row, s, _, o in numbered if {s, o} == {one, other}]
         assert stored.of_pair(one, other).tolist() == expected
+    s, r, o = np.array([*product(ENTITIES, RELATIONS, ENTITIES)]).T
+    place, row = stored.of_triples(s, r, o)
+    stated = [[number for number, *own in numbered if own == [*triple]] for triple in zip(s, r, o, strict=True)]
+    assert sorted(zip(place.tolist(), row.tolist(), strict=True)) == [
+        (at, number) for at, numbers in enumerate(stated) for number in numbers
+    ]
+    assert stored.states(s, r, o).tolist() == [bool(numbers) for numbers in stated]
 
 
 @given(rows())

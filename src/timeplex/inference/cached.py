@@ -18,7 +18,7 @@ from timeplex.kb.store import MANIFEST
 from timeplex.kb.write import write_whole
 from timeplex.training.run import TrainedRun
 
-FORMAT = 3
+FORMAT = 4
 
 Fitted = TypeVar("Fitted", bound=BaseModel)
 

@@ -20,7 +20,7 @@ from timeplex.inference.who import Questions, Who
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, expand, pair_key
-from timeplex.kb.spans import Bools, Floats
+from timeplex.kb.spans import Floats
 
 if TYPE_CHECKING:
     from timeplex.inference.trained import Trained
@@ -70,8 +70,6 @@ class Search:
         self.trained = trained
         self.who = trained.who if known is None else Who(trained.run, known)
         self.share = 1.0
-        facts = self.who.known.facts
-        self._pairs = np.unique(pair_key(facts.s, facts.o))
         self.first, self.last = (int(trained.timeline.instants[at]) for at in (0, -1))
         train = trained.kb.train
         open_begin, open_end = spans.is_open(train.span)
@@ -136,7 +134,7 @@ class Search:
                 pair = np.stack([np.repeat(given[which], found.shape[1]), found.ravel()])[:, found.ravel() >= 0]
                 given_once, answer = np.unique(pair, axis=1)
                 s, o = (given_once, answer) if direction == "object" else (answer, given_once)
-                new = ~self.stated(s, np.full(len(s), r), o) & (s != o)
+                new = ~self.who.known.facts.states(s, np.full(len(s), r), o) & (s != o)
                 yield len(given), s[new], o[new]
 
     def judge(self, s: Ints, r: Ints, o: Ints) -> Judged:
@@ -162,13 +160,9 @@ class Search:
                 np.log(np.maximum(company, RARE)),
                 np.log1p(self._facts[direction][given]),
             ]
-        features.append(self._together(s, o).astype(float))
+        start, stop = known.facts.by_pair.ranges(pair_key(np.minimum(s, o), np.maximum(s, o)))
+        features.append((stop > start).astype(float))
         return Judged(s, r, o, begin, end, np.sqrt(both), np.column_stack(features))
-
-    def _together(self, s: Ints, o: Ints) -> Bools:
-        """Whether a known fact has both entities, in any order: (n,)."""
-        pairs = [pair_key(s, o), pair_key(o, s)]
-        return np.isin(pairs[0], self._pairs) | np.isin(pairs[1], self._pairs)
 
     def _dates(self, given: Ints, direction: Direction) -> tuple[Ints, Ints]:
         """Which entity, and when: up to `TIMES` dates of its own facts in that role, evenly chosen by rank.
@@ -184,11 +178,3 @@ class Search:
         when = np.clip(self._when[self._of[direction].order[place]], self.first, self.last)
         distinct = np.unique(np.stack([which, when]), axis=1)
         return distinct[0], distinct[1]
-
-    def stated(self, s: Ints, r: Ints, o: Ints) -> Bools:
-        """Which pairs stand in the KB, at whatever time: (n,)."""
-        known = self.who.known.facts
-        query, fact = known.by_subject_relation.matches(pair_key(s, r))
-        stated = np.zeros(len(s), np.bool_)
-        stated[query[known.o[fact] == o[query]]] = True
-        return stated

@@ -26,7 +26,6 @@ from timeplex.inference.holes import Hole, Reader, Rows
 from timeplex.inference.who import Questions
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints
-from timeplex.kb.facts import pair_key
 from timeplex.kb.readers.columns import Columns, Layout
 from timeplex.kb.readers.frames import role_texts
 from timeplex.kb.readers.whole import layout_of
@@ -242,10 +241,10 @@ class Filler:
         """For rows with missing dates: what the KB itself states of them, if it does."""
         facts = self.trained.kb.facts
         which = np.flatnonzero(rows.hole >= Hole.BEGIN)
-        query, fact = facts.by_subject_relation.matches(pair_key(rows.s[which], rows.r[which]))
+        query, fact = facts.of_triples(rows.s[which], rows.r[which], rows.o[which])
         row = which[query]
         open_begin, open_end = spans.is_open((facts.begin[fact], facts.end[fact]))
-        tells = np.where(rows.hole[row] == Hole.END, ~open_end, ~open_begin) & (facts.o[fact] == rows.o[row])
+        tells = np.where(rows.hole[row] == Hole.END, ~open_end, ~open_begin)
         tells &= (rows.hole[row] != Hole.END) | (facts.begin[fact] == rows.begin[row])
         asking = self.trained.asking
         return {

@@ -172,7 +172,7 @@ class Judge:
         self.known = seen[s] & seen[o] & related[r]
         first, last = (int(trained.timeline.instants[place]) for place in (0, -1))
         self.inside = self.known & (facts.begin <= last) & (facts.end >= first)
-        self.fresh = self.inside & ~_stated(train, s, r, o)
+        self.fresh = self.inside & ~train.states(s, r, o)
         number = np.bincount(r[self.fresh], minlength=len(own.relations))
         self.asked = self.fresh & (number[r] >= LEAST_CASES)
         s32, r32, o32 = (column.astype(np.int32) for column in (s, r, o))
@@ -309,14 +309,6 @@ def _numbers(of: Names, among: Names) -> Ints:
     numbered = among.names.to_frame("name").with_row_index("number")
     found = of.names.to_frame("name").join(numbered, on="name", how="left", maintain_order="left")
     return found["number"].cast(pl.Int64).fill_null(-1).to_numpy()
-
-
-def _stated(facts: Facts, s: Ints, r: Ints, o: Ints) -> Bools:
-    """Which triples stand among facts, at whatever time: (n,)."""
-    query, fact = facts.by_subject_relation.matches(pair_key(s, r))
-    stated = np.zeros(len(s), np.bool_)
-    stated[query[facts.o[fact] == o[query]]] = True
-    return stated
 
 
 def _log(raw: Floats) -> Floats:

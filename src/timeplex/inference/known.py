@@ -39,10 +39,9 @@ def known_answers(
 
 def known_spans(facts: Facts, s: Ints, r: Ints, o: Ints, granularity: Granularity) -> list[str | None]:
     """For each (s, r, o) the spans at which it is stated, None if it is not: (n,)."""
-    query, fact = facts.by_subject_relation.matches(pair_key(s, r))
-    same = facts.o[fact] == o[query]
+    query, fact = facts.of_triples(s, r, o)
     texts: list[str | None] = [None] * len(s)
-    for row, text in spans_texts(facts, query[same], fact[same], granularity).items():
+    for row, text in spans_texts(facts, query, fact, granularity).items():
         texts[row] = text
     return texts
 

@@ -9,6 +9,7 @@ A case has a raw probability p, a group (such as its relation), and was right or
 and the one with the least log loss on cases that it was not fitted on is taken. All rise with p within a group.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -52,7 +53,7 @@ class Map(BaseModel):
         z = self.slope * logit(raw) + self.intercept
         if self.rates:
             z = z + self.of_rate * self._rates[group]
-        steady = _sigmoid(z)
+        steady = sigmoid(z)
         if not self.knots:
             return steady
         risen: Floats = np.interp(steady, self._knots, self._values)
@@ -81,7 +82,7 @@ def logit(p: Floats) -> Floats:
 def fit(kind: Kind, raw: Floats, right: Bools, group: Ints, fold: Ints, groups: int) -> Map:
     """A map of that kind by cases, arrays of shape (n,); the fold keeps cases together that belong together."""
     if kind == "platt":
-        slope, intercept = _logistic(logit(raw)[:, None], right)
+        slope, intercept = _platt(logit(raw)[:, None], right)
         return Map(kind=kind, slope=slope, intercept=intercept)
     if kind == "isotonic":
         knots, values = _rising(np.clip(raw, LEAST, 1 - LEAST), right)
@@ -91,7 +92,7 @@ def fit(kind: Kind, raw: Floats, right: Bools, group: Ints, fold: Ints, groups: 
     for each in np.unique(fold):
         here = fold == each
         others[here] = _rates(right[~here], group[~here], groups)[group[here]]
-    slope, of_rate, intercept = _logistic(np.stack([logit(raw), others], 1), right)
+    slope, of_rate, intercept = _platt(np.stack([logit(raw), others], 1), right)
     plain = Map(
         kind=kind,
         slope=slope,
@@ -100,7 +101,7 @@ def fit(kind: Kind, raw: Floats, right: Bools, group: Ints, fold: Ints, groups: 
         rates=tuple(_rates(right, group, groups).tolist()),
     )
     # The same holds for the line that is laid through the outcome.
-    knots, values = _rising(_sigmoid(slope * logit(raw) + of_rate * others + intercept), right)
+    knots, values = _rising(sigmoid(slope * logit(raw) + of_rate * others + intercept), right)
     return plain.model_copy(update={"knots": knots, "values": values})
 
 
@@ -132,7 +133,8 @@ def folds(count: int, seed: int = 0) -> Ints:
     return np.random.default_rng(seed).permutation(np.arange(count) % FOLDS)
 
 
-def _sigmoid(z: Floats) -> Floats:
+def sigmoid(z: Floats) -> Floats:
+    """1 / (1 + exp −z), for any z."""
     return np.asarray(0.5 * (1 + np.tanh(z / 2)))
 
 
@@ -144,21 +146,33 @@ def _rates(right: Bools, group: Ints, groups: int) -> Floats:
     return logit((hits + SHRINKAGE * overall) / (count + SHRINKAGE))
 
 
-def _logistic(features: Floats, right: Bools) -> list[float]:
+def _platt(features: Floats, right: Bools) -> list[float]:
     """Weights of a logistic regression, the intercept last; none but the intercept can be negative.
 
     As Platt advises, truth is taken as a little less sure than it is, so that few cases give no infinite weights.
     """
     hits, misses = int(right.sum()), int((~right).sum())
     target = np.where(right, (hits + 1) / (hits + 2), 1 / (misses + 2))
+    start = np.append(np.ones(features.shape[1]) / features.shape[1], 0.0)
+    least = [0.01, *[0.0] * (features.shape[1] - 1), None]
+    return logistic(features, target, start, least)
+
+
+def logistic(
+    features: Floats, target: Floats, start: Floats, least: Sequence[float | None] | None = None, shrink: float = 0.0
+) -> list[float]:
+    """Weights of a logistic regression on features (n, f), the intercept last; none is below its `least`.
+
+    What is minimised is the sum of the log losses and ½ shrink |w|², without the intercept.
+    """
     columns = np.column_stack([features, np.ones(len(features))])
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        z = columns @ weights
-        return float(np.mean(np.logaddexp(0, z) - target * z)), columns.T @ (_sigmoid(z) - target) / len(z)
+        z, shrunk = columns @ weights, shrink * np.append(weights[:-1], 0.0)
+        value = np.sum(np.logaddexp(0, z) - target * z) + shrunk @ weights / 2
+        return float(value / len(z)), (columns.T @ (sigmoid(z) - target) + shrunk) / len(z)
 
-    start = np.append(np.ones(features.shape[1]) / features.shape[1], 0.0)
-    bounds = [(0.01, None), *[(0.0, None)] * (features.shape[1] - 1), (None, None)]
+    bounds = None if least is None else [(each, None) for each in least]
     found: list[float] = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x.tolist()
     return found
 

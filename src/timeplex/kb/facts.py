@@ -160,6 +160,18 @@ class Facts:
         """Rows of the facts that have the entity as subject or object, each once, in order."""
         return np.union1d(self._by_subject.rows(entity), self._by_object.rows(entity))
 
+    def of_triples(self, s: Ints, r: Ints, o: Ints) -> tuple[Ints, Ints]:
+        """All pairs (place, row of a fact that states the triple at that place, at whatever time); s, r, o: (n,)."""
+        place, row = self.by_subject_relation.matches(pair_key(s, r))
+        same = self.o[row] == o[place]
+        return place[same], row[same]
+
+    def states(self, s: Ints, r: Ints, o: Ints) -> spans.Bools:
+        """Which triples a fact states, at whatever time: (n,)."""
+        stated = np.zeros(len(s), np.bool_)
+        stated[self.of_triples(s, r, o)[0]] = True
+        return stated
+
     def of_pair(self, one: int, other: int) -> Ints:
         """Rows of the facts between the two entities, in either direction."""
         return self.by_pair.rows(int(pair_key(min(one, other), max(one, other))))
