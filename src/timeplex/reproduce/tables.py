@@ -299,7 +299,8 @@ def provenance(results: Results) -> str:
         record = results.record(dataset, model)
         if record is not None:
             seconds = ", ".join(f"{value:,.0f}" for value in record["seconds"].values())
-            machine = f"{record['machine']['threads']} threads, {record['machine']['device']}"
+            threads = record["machine"]["threads"]
+            machine = f"{threads} thread{'' if threads == 1 else 's'}, {record['machine']['device']}"
             seeds = ", ".join(map(str, record["seeds"]))
             name = f"{MODELS[model]} on {title(dataset)}"
             rows.append([name, seeds, seconds, machine, f"`{record['command']}`"])
