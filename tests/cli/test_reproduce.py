@@ -61,7 +61,7 @@ def test_without_training_what_is_missing_is_counted(timeplex: Timeplex, worksho
     answer = timeplex("reproduce", "--dataset", "icews14", "--table", "link", "--no-train")
     assert answer.code == 0
     assert answer.err == ""
-    assert "6 of 7 runs have no result yet." in answer.out
+    assert "No result yet: 6 of 7 runs." in answer.out
 
 
 def test_no_results_and_no_runs(timeplex: Timeplex) -> None:

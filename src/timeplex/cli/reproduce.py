@@ -59,7 +59,7 @@ def reproduce(
         for line in [*ALL[name](recorded, wish.datasets).splitlines(), ""]:
             say(line)
     absent = sum(not recorded.has(cell) for cell in wish.cells())
-    lacking = f" {absent} of {counted(len(wish.cells()), 'run')} have no result yet." if absent else ""
+    lacking = f" No result yet: {absent} of {counted(len(wish.cells()), 'run')}." if absent else ""
     say(f"{path} is written, with {counted(len(drawn), 'figure')}.{lacking}")
 
 
