@@ -8,7 +8,7 @@ import torch
 from tests.models.tables import facts, near
 
 from timeplex.models import Space
-from timeplex.models.ta import TA, TOKENS, Options, date_tokens
+from timeplex.models.ta import TA, TOKENS, Options, date_tokens, first_alike
 
 
 def years(*numbers: int) -> torch.Tensor:
@@ -74,10 +74,10 @@ def lstm_by_its_equations(words: list[list[float]], weights: dict[str, list[list
 
 def set_lstm(model: TA, weights: dict[str, list[list[float]]]) -> None:
     with torch.no_grad():
-        model.lstm.weight_ih_l0.copy_(torch.tensor(weights["W"]))
-        model.lstm.weight_hh_l0.copy_(torch.tensor(weights["U"]))
-        model.lstm.bias_ih_l0.copy_(torch.tensor(weights["b"][0]))
-        model.lstm.bias_hh_l0.zero_()
+        model.lstm.weight_ih.copy_(torch.tensor(weights["W"]))
+        model.lstm.weight_hh.copy_(torch.tensor(weights["U"]))
+        model.lstm.bias_ih.copy_(torch.tensor(weights["b"][0]))
+        model.lstm.bias_hh.zero_()
 
 
 def test_the_relation_and_then_the_tokens_are_read_by_an_lstm() -> None:
@@ -101,6 +101,27 @@ def test_the_relation_and_then_the_tokens_are_read_by_an_lstm() -> None:
         expected.append(sum(a * b * c for a, b, c in zip(ENTITY[subject], h, ENTITY[object_], strict=True)))
     assert near(model.score_at(s, r, o, t), expected)
     assert near(model.times(s, r, o)[0], [expected[0], expected[2]])
+
+
+def test_dates_that_begin_alike_are_read_as_torch_reads_them_one_by_one() -> None:
+    days = torch.tensor([(2014, 5, 13), (2014, 5, 19), (-14, 5, 13), (2014, 12, 13), (2015, 5, 13), (2014, 5, 3)])
+    model = made(Options(dimension=2), days).double()
+    torch.manual_seed(1)
+    lstm = torch.nn.LSTM(2, 2, batch_first=True).double()
+    lstm.load_state_dict({f"{name}_l0": table for name, table in model.lstm.state_dict().items()})
+    r, t = (column.flatten() for column in torch.meshgrid(torch.arange(2), torch.arange(6), indexing="ij"))
+    words = torch.cat([model.relation[r][:, None], model.token[date_tokens(days)[t]]], dim=1)
+    with torch.no_grad():
+        expected = lstm(words)[0][:, -1]
+        torch.testing.assert_close(model.relation_vectors(r, t), expected)
+        backwards = model.relation_vectors(r.flip(0), t.flip(0))
+    torch.testing.assert_close(backwards.flip(0), expected)
+
+
+def test_the_first_instant_that_begins_alike() -> None:
+    # By the sign and the first digit all of 1952, 1957 and 1857 are alike; the second digit tells 1857, the last 1957.
+    found = first_alike(date_tokens(years(1952, 1857, 1957)))
+    assert found.tolist() == [[0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 1, 0], [0, 1, 2]]
 
 
 # The scorers, on an LSTM that forgets all but the last word
