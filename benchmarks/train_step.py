@@ -20,8 +20,9 @@ from timeplex.evaluation.queries import PlacedFacts
 from timeplex.models.base import Space
 from timeplex.models.timeplex import Options, TimePlex
 from timeplex.training.batches import Batches
-from timeplex.training.objective import Objective, fastest_precision
+from timeplex.training.objective import Objective
 from timeplex.training.optimizer import dense_optimizer
+from timeplex.training.precision import fastest_precision
 from timeplex.training.recipe import Recipe
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -22,9 +22,10 @@ from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import checkpoint
 from timeplex.training.batches import Batch, Batches, random
-from timeplex.training.objective import Objective, draw, fastest_precision, negatives
+from timeplex.training.objective import Objective, draw, negatives
 from timeplex.training.optimizer import RowAdagrad, dense_optimizer
 from timeplex.training.phase2 import GadgetTrainer
+from timeplex.training.precision import fastest_precision
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun, machine
 from timeplex.training.setup import Setup
@@ -123,7 +124,7 @@ class Trainer:
 
     def _train(self, listener: Listener | None, checkpoint_seconds: float, tracking: Tracking) -> None:
         """Go through the epochs that are left."""
-        precision = torch.bfloat16 if self.state.precision == "bfloat16" else torch.float32
+        precision = fastest_precision(self.state.precision, self.device)  # that of the checkpoint, if there is one
         objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
         saved = begun = time.monotonic()
         before = self.state.seconds

@@ -1,6 +1,5 @@
 """What a training step minimises: the losses of both sides, of time, and the regularisers."""
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,23 +29,6 @@ def negatives(recipe: Recipe, entities: int, by_instant: bool) -> int:
     if recipe.negatives is not None:
         return recipe.negatives
     return 0 if entities <= (NEGATIVES if by_instant else ALL_ENTITIES) else NEGATIVES
-
-
-def fastest_precision(wanted: str, device: torch.device) -> torch.dtype:
-    """float32, or bfloat16 where it is asked for or found to be clearly faster by a short measurement."""
-    if wanted != "auto":
-        return torch.bfloat16 if wanted == "bfloat16" else torch.float32
-    took = {}
-    for dtype in (torch.float32, torch.bfloat16):
-        a, b = (torch.ones(512, 512, dtype=dtype, device=device) for _ in range(2))
-        a @ b
-        times = []
-        for _ in range(3):
-            start = time.perf_counter()
-            (a @ b)[0, 0].item()
-            times.append(time.perf_counter() - start)
-        took[dtype] = min(times)
-    return torch.bfloat16 if took[torch.bfloat16] < 0.75 * took[torch.float32] else torch.float32
 
 
 @dataclass(frozen=True)
