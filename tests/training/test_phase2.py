@@ -103,6 +103,15 @@ def test_the_best_weight_on_dev_stays(kb: TemporalKB) -> None:
     assert metrics["dev"]["mrr"] == max(tried.values())
 
 
+def test_the_best_look_of_a_gadget_is_told(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = iter([0.3, 0.2, 0.4, 0.1, 0.05, 0.2])
+    monkeypatch.setattr(GadgetTrainer, "_dev", lambda trainer, gadgets: {"mrr": next(figures)})
+    heard: list[Progress] = []
+    Trainer(kb, recipe(epochs=1, phase2={"epochs": 3})).fit(heard.append)
+    ends = [(now.dev, now.best) for now in heard if now.gadgets and now.ended]
+    assert ends == [(0.3, 0.3), (0.2, 0.3), (0.4, 0.4), (0.1, 0.1), (0.05, 0.1), (0.2, 0.2)]
+
+
 def test_a_saved_run_is_what_was_measured(kb: TemporalKB, tmp_path: Path) -> None:
     trainer = Trainer(kb, recipe(), tmp_path / "run")
     metrics = trainer.fit()

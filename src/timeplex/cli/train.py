@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, progress, say, visible
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, counted, print_json, progress, say, visible
 
 if TYPE_CHECKING:
     from timeplex.kb.facts import TemporalKB
@@ -93,7 +93,7 @@ def _announce(trainer: "Trainer") -> None:
     say(
         f"{recipe.title} on {kb.name}: {len(kb.train):,} facts, {len(kb.entities):,} entities, "
         f"{len(trainer.setup.timeline):,} instants; dimension {dimension}, batch {recipe.batch_size}, "
-        f"at most {recipe.epochs} epochs, seed {recipe.seed}"
+        f"at most {counted(recipe.epochs, 'epoch')}, seed {recipe.seed}"
     )
     if trainer.base is not None:
         say(f"The model is that of {trainer.base.path}; only the gadgets learn · Ctrl-C is safe")

@@ -92,13 +92,15 @@ class GadgetTrainer:
 
     def _weigh(self, name: str, gadgets: dict[str, Gadget]) -> list[dict[str, Any]]:
         """Try other weights of a gadget on dev, and keep the best."""
-        gadget = gadgets[name]
-        tried = []
-        for weight in sorted({float(gadget.strength), *gadget.options.try_weights}):
+        gadget, tried = gadgets[name], []
+        weights = sorted({float(gadget.strength), *gadget.options.try_weights})
+        if len(weights) == 1:
+            return []
+        for weight in weights:
             gadget.strength.fill_(weight)
             tried.append({"gadgets": name, "weight": weight, "dev": self._dev(gadgets)})
         gadget.strength.fill_(max(tried, key=lambda line: line["dev"].get("mrr", 0.0))["weight"])
-        return tried if len(tried) > 1 else []
+        return tried
 
     def _loss(self, gadgets: dict[str, Gadget], rows: Ints, key: tuple[int, int]) -> Tensor:
         """The loss of a batch of training facts."""
