@@ -50,6 +50,7 @@ VARIANTS = {
     "dropout": recipe("de-simple", time_weight=0).with_settings(["options.dropout=0.3"]),
     "lstm": recipe("ta", time_weight=0),
     "plateau": recipe(learning_rate=5.0, plateau=1, epochs=5),
+    "frequent and drawn negatives": recipe(negatives=10, frequent=20),
 }
 
 

@@ -24,6 +24,25 @@ def test_all_candidates_is_cross_entropy(rows: int) -> None:
     torch.testing.assert_close(got, (query.grad, table.grad))
 
 
+@pytest.mark.parametrize("rows", [1, 5, 700])
+@pytest.mark.parametrize("norm", [None, 2])
+def test_weighed_candidates_are_cross_entropy_with_weights(rows: int, norm: int | None) -> None:
+    torch.manual_seed(0)
+    query, table = torch.randn(rows, 6, requires_grad=True), torch.randn(11, 6, requires_grad=True)
+    gold, log_weight = torch.randint(0, 11, (rows,)), torch.randn(11)
+    log_weight[3] = -torch.inf
+    side = Side(query, table, norm=norm)
+    ours = loss.all_candidates(side, gold, torch.float32, log_weight)
+    (3 * ours).backward()
+    got = query.grad.clone(), table.grad.clone()
+    query.grad = table.grad = None
+    own = torch.nn.functional.one_hot(gold, 11).bool()
+    plain = cross_entropy(torch.where(own, side.of_all(), side.of_all() + log_weight), gold)
+    (3 * plain).backward()
+    torch.testing.assert_close(ours, plain)
+    torch.testing.assert_close(got, (query.grad, table.grad))
+
+
 def test_bfloat16_is_near() -> None:
     torch.manual_seed(0)
     query, table, gold = torch.randn(50, 16), torch.randn(40, 16), torch.randint(0, 40, (50,))

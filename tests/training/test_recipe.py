@@ -58,6 +58,8 @@ def test_every_cell_of_the_papers_table_has_a_recipe() -> None:
         ({"model": "complex", "options": {"alpha": 1}}, "alpha"),
         ({"loss": "margin", "time_weight": 0}, "negatives"),
         ({"loss": "margin", "negatives": 5}, "time_weight"),
+        ({"frequent": 5, "negatives": 0}, "negatives"),
+        ({"loss": "margin", "negatives": 5, "time_weight": 0, "frequent": 5}, "frequent"),
         ({"gadgets": {"pairs": {}}}, "pairs"),
         ({"gadgets": {"pair": {"minimum": 1}}}, "minimum"),
         ({"gadgets": {"recurrence": {"weight": -1}}}, "weight"),

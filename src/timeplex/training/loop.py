@@ -22,7 +22,8 @@ from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import checkpoint
 from timeplex.training.batches import Batch, Batches, random
-from timeplex.training.objective import Objective, draw, negatives
+from timeplex.training.negatives import Candidates, Negatives
+from timeplex.training.objective import Objective
 from timeplex.training.optimizer import RowAdagrad, dense_optimizer
 from timeplex.training.phase2 import GadgetTrainer
 from timeplex.training.precision import fastest_precision
@@ -79,8 +80,8 @@ class Trainer:
         self.batches = Batches(
             self.setup.train, recipe, None if groups is None else groups.cpu().numpy(), self.model.by_instant
         )
-        self.drawn = negatives(recipe, len(kb.entities), self.model.by_instant)
-        self.by_rows = self.drawn > 0 and recipe.optimizer == "adagrad"
+        self.negatives = Negatives(recipe, self.setup.train, len(kb.entities), self.model.by_instant)
+        self.by_rows = self.negatives.number > 0 and recipe.optimizer == "adagrad"
         self.rows = RowAdagrad(self.model, recipe) if self.by_rows else None
         dense = [
             parameter
@@ -150,9 +151,8 @@ class Trainer:
         """About how long an epoch takes, from the loss and gradient of one batch; nothing is changed."""
         precision = fastest_precision(self.recipe.precision, self.device)
         objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
-        generator = random(self.recipe.seed)
         batch = self.batches.batch(0, 0, self.device)
-        candidates = draw(generator, len(self.setup.kb.entities), self.drawn, self.device) if self.drawn else None
+        candidates = self.negatives.draw(random(self.recipe.seed), self.device)
         start = time.perf_counter()
         objective(batch, candidates).backward()  # type: ignore[no-untyped-call]
         took = time.perf_counter() - start
@@ -166,18 +166,14 @@ class Trainer:
         torch.manual_seed(int(generator.integers(2**62)))  # for dropout
         batch = self.batches.batch(state.epoch, state.batch, self.device)
         self.optimizer.zero_grad(set_to_none=True)
-        if self.drawn:
-            candidates = draw(generator, len(self.setup.kb.entities), self.drawn, self.device)
-            loss = self._backward(objective, batch, candidates)
-        else:
-            loss = self._backward(objective, batch, None)
+        loss = self._backward(objective, batch, self.negatives.draw(generator, self.device))
         self.optimizer.step()
         self.model.after_step()
         state.loss_sum += float(loss)
         state.step += 1
         state.batch += 1
 
-    def _backward(self, objective: Objective, batch: Batch, candidates: Tensor | None) -> Tensor:
+    def _backward(self, objective: Objective, batch: Batch, candidates: Candidates | None) -> Tensor:
         if self.rows is not None and candidates is not None:
             return self.rows.step(batch, candidates, objective)
         loss = objective(batch, candidates)
@@ -266,13 +262,17 @@ class Trainer:
         """Train the gadgets. A run that is cut off here goes on from the end of phase 1."""
         self._checkpoint()
         begun = time.monotonic()
+        looks: dict[str, list[float]] = {}
 
         def listen(gadgets: str, epoch: int, batch: int, batches: int, loss: float, dev: float | None) -> None:
             if self.stop_asked:
                 raise Stopped
             if listener is not None:
-                epochs, seconds = self.recipe.phase2.epochs, time.monotonic() - begun
-                listener(Progress(epoch, epochs, batch, batches, loss, dev, dev, seconds, dev is not None, gadgets))
+                epochs, seconds, ended = self.recipe.phase2.epochs, time.monotonic() - begun, dev is not None
+                if dev is not None:
+                    looks.setdefault(gadgets, []).append(dev)
+                best = max(looks.get(gadgets, []), default=None)
+                listener(Progress(epoch, epochs, batch, batches, loss, dev, best, seconds, ended, gadgets))
 
         with self._stopping():
             self.gadgets, trace = GadgetTrainer(self.setup, self.model, self.device).fit(listen)

@@ -18,10 +18,12 @@ BLOCK_ROWS = 512
 
 
 class _AllCandidates(torch.autograd.Function):
-    """Mean over rows of −log softmax(query @ table.T)[gold], with its gradients made on the way."""
+    """Mean over rows of −log softmax(weighed(query @ table.T))[gold], with its gradients made on the way."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, table: Tensor, gold: Tensor, precision: torch.dtype) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, table: Tensor, gold: Tensor, log_weight: Tensor | None, precision: torch.dtype
+    ) -> Tensor:
         q, t = query.detach().to(precision), table.detach().to(precision)
         rows = len(q)
         query_gradient = torch.empty_like(q)
@@ -30,7 +32,7 @@ class _AllCandidates(torch.autograd.Function):
         buffer = q.new_empty(min(BLOCK_ROWS, rows), len(t))
         for start in range(0, rows, BLOCK_ROWS):
             block = slice(start, min(start + BLOCK_ROWS, rows))
-            scores = torch.mm(q[block], t.T, out=buffer[: len(q[block])])
+            scores = weighed(torch.mm(q[block], t.T, out=buffer[: len(q[block])]), gold[block], log_weight)
             torch.softmax(scores, dim=1, out=scores)
             mine = (torch.arange(len(scores), device=scores.device), gold[block])
             chance = scores[mine]
@@ -46,15 +48,29 @@ class _AllCandidates(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         query_gradient, table_gradient = ctx.saved_tensors
         scale = gradients[0] / ctx.rows
-        return query_gradient.to(ctx.dtype).mul_(scale), table_gradient.to(ctx.dtype).mul_(scale), None, None
+        return query_gradient.to(ctx.dtype).mul_(scale), table_gradient.to(ctx.dtype).mul_(scale), None, None, None
 
 
-def all_candidates(side: Side, gold: Tensor, precision: torch.dtype) -> Tensor:
-    """−log Pr(gold | all candidates), mean over the rows. What is constant in a row cancels."""
+def all_candidates(side: Side, gold: Tensor, precision: torch.dtype, log_weight: Tensor | None = None) -> Tensor:
+    """−log Pr(gold | all candidates of the side), mean over the rows. What is constant in a row cancels."""
     if side.norm is None:
-        loss: Tensor = _AllCandidates.apply(side.query, side.table, gold, precision)  # type: ignore[no-untyped-call]
+        loss: Tensor = _AllCandidates.apply(side.query, side.table, gold, log_weight, precision)  # type: ignore[no-untyped-call]
         return loss
-    return cross_entropy(side.of_all(), gold)
+    return cross_entropy(weighed(side.of_all(), gold, log_weight), gold)
+
+
+def weighed(scores: Tensor, gold: Tensor, log_weight: Tensor | None) -> Tensor:
+    """The scores, (n, k), changed so that a candidate counts as many as it stands for, and each gold as itself.
+
+    `log_weight`, (k,), are the logarithms of these numbers; −inf is a candidate that is there as a gold only.
+    """
+    if log_weight is None:
+        return scores
+    mine = (torch.arange(len(scores), device=scores.device), gold)
+    own = scores[mine]
+    scores += log_weight
+    scores[mine] = own
+    return scores
 
 
 def drawn_candidates(scores: Tensor, negatives: Tensor) -> Tensor:

@@ -2,33 +2,17 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, embedding
 
+from timeplex.evaluation.queries import Direction
 from timeplex.models.base import Model
 from timeplex.models.sides import Side, SideModel, TimeLinearModel
 from timeplex.training import loss, regularizers
 from timeplex.training.batches import Batch
+from timeplex.training.negatives import Candidates
 from timeplex.training.recipe import Recipe
-
-ALL_ENTITIES = 50_000
-"""Up to so many entities all of them are negatives, if the recipe does not say."""
-
-NEGATIVES = 1_000
-"""Drawn negatives above that size."""
-
-
-def negatives(recipe: Recipe, entities: int, by_instant: bool) -> int:
-    """How many entities are drawn as negatives; 0 means all.
-
-    A model whose entities move (`by_instant`) would need a table of all of them for every instant of a batch, which
-    takes more than 20 GB on WIKIDATA12k.
-    """
-    if recipe.negatives is not None:
-        return recipe.negatives
-    return 0 if entities <= (NEGATIVES if by_instant else ALL_ENTITIES) else NEGATIVES
 
 
 @dataclass(frozen=True)
@@ -44,12 +28,12 @@ class Objective:
     relations: int
     precision: torch.dtype
 
-    def __call__(self, batch: Batch, candidates: Tensor | None = None) -> Tensor:
+    def __call__(self, batch: Batch, candidates: Candidates | None = None) -> Tensor:
         """The loss; `candidates` are the drawn negatives, None for all entities."""
         with self.model.remembering():
             return self._loss(batch, candidates)
 
-    def _loss(self, batch: Batch, candidates: Tensor | None) -> Tensor:
+    def _loss(self, batch: Batch, candidates: Candidates | None) -> Tensor:
         recipe, model = self.recipe, self.model
         if recipe.inverse:
             batch = batch.with_inverse(self.relations)
@@ -79,23 +63,49 @@ class Objective:
             return loss.all_candidates(side, batch.t, self.precision)
         return cross_entropy(self.model.times(batch.s, batch.r, batch.o), batch.t)
 
-    def _links(self, batch: Batch, direction: str, candidates: Tensor | None) -> Tensor:
-        """The loss of one side, over all entities or the drawn ones."""
+    def _links(self, batch: Batch, direction: Direction, candidates: Candidates | None) -> Tensor:
+        """The loss of one side, over all entities, those that are weighed, or the drawn ones."""
+        gold = batch.o if direction == "object" else batch.s
+        if candidates is None:
+            return self._among_all(batch, direction, gold)
+        if candidates.log_weight is not None:
+            return self._among_weighed(batch, direction, *candidates.with_golds(gold))
         model, s, r, o, t = self.model, batch.s, batch.r, batch.o, batch.t
         if isinstance(model, SideModel):
-            side = model.object_side(s, r, t) if direction == "object" else model.subject_side(r, o, t)
-            side, gold = side._replace(constant=None), o if direction == "object" else s  # a constant would cancel
-            if candidates is None:
-                return loss.all_candidates(side, gold, self.precision)
-            return self._drawn(side.of(gold), side._replace(table=side.table[candidates]).of_all())
-        if candidates is None and direction == "object":
-            return cross_entropy(model.objects_at(s, r, t), o)
-        if candidates is None:
-            return cross_entropy(model.subjects_at(r, o, t), s)
-        fact = model.score_at(s, r, o, t)
+            side = self._side(model, batch, direction)
+            return self._drawn(side.of(gold), side._replace(table=side.table[candidates.entities]).of_all())
+        return self._drawn(model.score_at(s, r, o, t), self._scores(batch, direction, candidates.entities))
+
+    def _among_all(self, batch: Batch, direction: Direction, gold: Tensor) -> Tensor:
+        model = self.model
+        if isinstance(model, SideModel):
+            return loss.all_candidates(self._side(model, batch, direction), gold, self.precision)
         if direction == "object":
-            return self._drawn(fact, model.objects_among(s, r, t, candidates))
-        return self._drawn(fact, model.subjects_among(r, o, t, candidates))
+            return cross_entropy(model.objects_at(batch.s, batch.r, batch.t), gold)
+        return cross_entropy(model.subjects_at(batch.r, batch.o, batch.t), gold)
+
+    def _among_weighed(self, batch: Batch, direction: Direction, candidates: Candidates, gold: Tensor) -> Tensor:
+        """`gold` says where the golds are among the candidates."""
+        model, entities, log_weight = self.model, candidates.entities, candidates.log_weight
+        if isinstance(model, SideModel):
+            side = self._side(model, batch, direction)
+            side = side._replace(table=embedding(entities, side.table))
+            return loss.all_candidates(side, gold, self.precision, log_weight)
+        scores = self._scores(batch, direction, entities)
+        return cross_entropy(loss.weighed(scores, gold, log_weight), gold)
+
+    def _scores(self, batch: Batch, direction: Direction, entities: Tensor) -> Tensor:
+        """The scores of these entities: (n, entities)."""
+        if direction == "object":
+            return self.model.objects_among(batch.s, batch.r, batch.t, entities)
+        return self.model.subjects_among(batch.r, batch.o, batch.t, entities)
+
+    @staticmethod
+    def _side(model: SideModel, batch: Batch, direction: Direction) -> Side:
+        """The side that is asked about, without its constant, which would cancel."""
+        if direction == "object":
+            return model.object_side(batch.s, batch.r, batch.t)._replace(constant=None)
+        return model.subject_side(batch.r, batch.o, batch.t)._replace(constant=None)
 
     def _drawn(self, scores: Tensor, others: Tensor) -> Tensor:
         if self.recipe.loss == "margin":
@@ -115,8 +125,3 @@ class Objective:
         if recipe.smooth and table is not None:
             total = total + recipe.smooth * regularizers.roughness(table, recipe.smooth_power)
         return total
-
-
-def draw(generator: np.random.Generator, entities: int, number: int, device: torch.device) -> Tensor:
-    """Negatives for a batch: entities drawn uniformly, shared by all its facts."""
-    return torch.from_numpy(generator.integers(0, entities, number)).to(device)

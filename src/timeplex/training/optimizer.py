@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from timeplex.models.base import Model
 from timeplex.training.batches import Batch
+from timeplex.training.negatives import Candidates
 from timeplex.training.recipe import Recipe
 
 EPSILON = 1e-10
@@ -30,12 +31,12 @@ class RowAdagrad:
         self.model, self.learning_rate = model, recipe.learning_rate
         self.sums = {name: torch.zeros_like(getattr(model, name)) for name in model.entity_tables}
 
-    def step(self, batch: Batch, candidates: Tensor, loss_of: Callable[[Batch, Tensor], Tensor]) -> Tensor:
+    def step(self, batch: Batch, candidates: Candidates, loss_of: Callable[[Batch, Candidates], Tensor]) -> Tensor:
         """Compute the loss on the rows that the batch uses, and step on them; gradients of other tables are left."""
-        used, where = torch.unique(torch.cat([batch.s, batch.o, candidates]), return_inverse=True)
-        s, o, drawn = where.split([len(batch), len(batch), len(candidates)])
+        used, where = torch.unique(torch.cat([batch.s, batch.o, candidates.entities]), return_inverse=True)
+        s, o, drawn = where.split([len(batch), len(batch), len(candidates.entities)])
         with self._rows(used) as tables:
-            loss = loss_of(Batch(s, batch.r, o, batch.t), drawn)
+            loss = loss_of(Batch(s, batch.r, o, batch.t), candidates._replace(entities=drawn))
             loss.backward()  # type: ignore[no-untyped-call]
             gradients = {name: table.grad for name, table in tables.items()}
         with torch.no_grad():

@@ -21,7 +21,7 @@ from timeplex.gadgets import Gadget
 from timeplex.kb.dates import Ints
 from timeplex.models.base import Model
 from timeplex.training.batches import random
-from timeplex.training.objective import ALL_ENTITIES, draw
+from timeplex.training.negatives import ALL_ENTITIES, draw
 from timeplex.training.setup import Setup
 from timeplex.training.validation import dev_metrics
 

@@ -44,6 +44,9 @@ class Recipe(BaseModel):
     negatives: int | None = Field(
         None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
     )
+    frequent: int = Field(
+        0, ge=0, description="So many frequent entities are always negatives; the drawn ones stand for the others."
+    )
     margin: float = Field(10.0, gt=0, description="How far a fact must score above its negatives.")
     time_weight: float = Field(0.5, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
 
@@ -107,6 +110,10 @@ class Recipe(BaseModel):
     def _consistent(self) -> "Recipe":
         if self.loss == "margin" and not self.negatives:
             raise ValueError("loss = margin needs negatives of at least 1")
+        if self.frequent and self.negatives == 0:
+            raise ValueError("frequent needs negatives of at least 1, which stand for the other entities")
+        if self.loss == "margin" and self.frequent:
+            raise ValueError("frequent must be 0 with loss = margin, which weighs no negatives")
         if self.loss == "margin" and self.time_weight:
             raise ValueError("time_weight must be 0 with loss = margin, which has no term for time")
         return self
