@@ -85,6 +85,27 @@ def test_precision_and_form() -> None:
         assert f"{value:.2f}" in text
 
 
+def test_frequent_negatives() -> None:
+    text = " ".join((ROOT / "docs" / "models.md").read_text().split())
+    runs = [run for run in recorded("icews14-timeplex-base.jsonl") if "epochs=10" in run["settings"]]
+    found: dict[tuple[int, int], dict[str, Any]] = {}
+    for run in runs:
+        settings = dict(setting.split("=") for setting in run["settings"])
+        if "n3" not in settings:
+            found[int(settings.get("frequent", 0)), int(settings.get("negatives", 0))] = run
+    told = {
+        (1500, 700): "reaches dev MRR {mrr} in ten epochs, {seconds} s on one thread",
+        (0, 0): "with all entities {mrr}, {seconds} s on two",
+        (800, 400): "with 800 and 400 it reaches {mrr}",
+        (0, 1500): "with 1,500 drawn ones that stand for themselves alone, {mrr}",
+    }
+    assert set(found) == set(told)
+    for key, sentence in told.items():
+        seconds = f"{found[key]['seconds']:.0f}"
+        assert sentence.format(mrr=f"{100 * found[key]['dev']['mrr']:.2f}", seconds=seconds) in text
+    assert (found[1500, 700]["machine"]["threads"], found[0, 0]["machine"]["threads"]) == (1, 2)
+
+
 def test_forms_of_gadgets() -> None:
     text = (ROOT / "docs" / "models.md").read_text()
     runs = {" ".join(run["settings"]): run for run in recorded("yago11k-gadgets.jsonl")}
