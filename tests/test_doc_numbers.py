@@ -2,8 +2,11 @@
 
 import json
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import timeplex
 from timeplex.evaluation.filters import FILTERS
@@ -74,6 +77,23 @@ def test_first_figures_of_models() -> None:
     ours = {name for name, model in MODELS.items() if model.__module__.startswith("timeplex.")}
     assert set(figures) - {"most frequent answer"} == ours
     assert all(run["dev"]["mrr"] > frequent["mrr"] for run in runs)
+
+
+SEARCHES = sorted(path.name for path in (ROOT / "results" / "search").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_recorded_searches_can_be_repeated(name: str) -> None:
+    """The command of every trial names a recipe that is there, with settings it takes and as many epochs as it had."""
+    from timeplex.training import recipe as recipes
+
+    for run in recorded(name):
+        words = run["command"].split()
+        assert words[:3] == ["timeplex", "train", run["dataset"]]
+        settings = [word for before, word in pairwise(words) if before == "--set"]
+        recipe = recipes.read(ROOT / words[words.index("--recipe") + 1]).with_settings(settings)
+        assert recipe.seed == run["seed"], run["command"]
+        assert run.get("epochs", 1) <= recipe.epochs, run["command"]
 
 
 def test_precision_and_form() -> None:
