@@ -13,7 +13,7 @@ from timeplex import TemporalKB
 from timeplex.reproduce import work
 from timeplex.reproduce.figures import BIRTHS, YEARS
 from timeplex.reproduce.plan import DATASETS, FIGURES, LASTING, LATER, PAIRS, Cell, Wish
-from timeplex.reproduce.records import Results
+from timeplex.reproduce.records import Results, pair_name
 from timeplex.reproduce.work import Audience, Step, Workshop
 
 LINKS = ("mrr", "hits@1", "hits@3", "hits@10")
@@ -50,18 +50,23 @@ def measured(dataset: str, model: str, seed: int) -> dict[str, Any]:
     return found
 
 
+def compared(dataset: str, first: str, second: str) -> dict[str, float]:
+    """A comparison as `compare` gives it."""
+    one, other = (measured(dataset, model, 0)["test"]["published-code"]["mrr"] for model in (first, second))
+    figures = {"difference": 0.1, "low": 0.05, "high": 0.15, "p": 0.001}
+    return {"facts": 10, "first": one, "second": other, **figures}
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Results:
     """Nothing is missing."""
     made = Results(tmp_path / "results")
     for cell in (*Wish.of().cells(), *(Cell(dataset, model, 0) for dataset, model in LATER)):
         made.add(cell, measured(cell.dataset, cell.model, cell.seed))
-    comparison = {"facts": 10, "first": 0.2, "second": 0.3, "difference": 0.1, "low": 0.05, "high": 0.15, "p": 0.001}
     for dataset in DATASETS:
         sizes = ("entities", "relations", "instants", "intervals", "train", "valid", "test")
         made.write(f"{dataset}/stats", dict.fromkeys(sizes, 1234))
-        pairs = {f"{second} against {first}": comparison for first, second in PAIRS}
-        made.write(f"{dataset}/significance", {"pairs": pairs})
+        made.write(f"{dataset}/significance", {"pairs": {pair_name(*pair): compared(dataset, *pair) for pair in PAIRS}})
     gaps = {"granularity": "year", "gap": [1, 2, 3], "distance": [0.5, 0.7, 0.8], "pairs": [40, 39, 38]}
     made.write("figures/distance", {dataset: {"years": list(YEARS[dataset]), **gaps} for dataset in LASTING})
     curve = {"granularity": "year", "instants": [1900, 1950, 2000], "probability": [0.1, 0.5, 0.2]}

@@ -1,5 +1,6 @@
 """The page: it agrees with the records, every table and figure can be made, and no number is lost on the way."""
 
+import json
 import re
 from pathlib import Path
 
@@ -32,6 +33,32 @@ def test_the_recorded_runs_are_those_of_the_recipes() -> None:
             for seed, part in (record or {"by_seed": {}})["by_seed"].items():
                 recipe = recipes.read(ROOT / "recipes" / dataset / f"{model}.toml").with_settings([f"seed={seed}"])
                 assert recipes.parse(part["recipe"], f"{dataset}/{model}") == recipe, f"{dataset}/{model}, seed {seed}"
+
+
+def test_the_recorded_comparisons_are_of_the_recorded_runs() -> None:
+    results = Results(ROOT / "results")
+    for dataset in DATASETS:
+        recorded = results.read(f"{dataset}/significance")
+        assert recorded is not None
+        assert recorded["pairs"] == results.comparisons(dataset)
+
+
+def test_figures_of_dev_in_the_text_are_recorded() -> None:
+    """Wherever the page says "61.6 after 32 epochs", a recorded run or trial had that on dev then."""
+    known = set()
+    for path in (ROOT / "results" / "search").glob("*.jsonl"):
+        for run in map(json.loads, path.read_text().splitlines()):
+            known |= {
+                (f"{100 * run['dev']['mrr']:.1f}", str(run[key])) for key in ("epochs", "best_epoch") if key in run
+            }
+    for dataset in DATASETS:
+        for model in MODELS:
+            for run in (Results(ROOT / "results").record(dataset, model) or {"by_seed": {}})["by_seed"].values():
+                known.add((f"{100 * run['valid']['published-code']['mrr']:.1f}", str(run["epochs"])))
+    text = " ".join((ROOT / "docs" / "results.md").read_text(encoding="utf-8").split())
+    told = set(re.findall(r"(\d\d\.\d) after (\d+)", text))
+    assert len(told) >= 3
+    assert told <= known
 
 
 def rows(markdown: str) -> list[list[str]]:
@@ -215,3 +242,20 @@ def test_what_is_missing_is_seen(results: Results) -> None:
     compared["pairs"].popitem()
     results.write("icews14/significance", compared)
     assert not is_complete(Wish.of(), results)
+
+
+def test_a_comparison_with_an_older_run_does_not_count(results: Results) -> None:
+    name, *others = results.comparisons("icews14")
+    first, second = reversed(name.split(" against "))
+    assert "Not compared yet" not in tables.significance(results)
+    anew = measured("icews14", second, 0)
+    anew["test"]["published-code"]["mrr"] += 0.0001
+    results.add(Cell("icews14", second, 0), anew)
+    left = results.comparisons("icews14")
+    assert name not in left
+    assert set(left) == {other for other in others if second not in other.split(" against ")}
+    assert not is_complete(Wish.of(tables=["link"]), results)
+    told = tables.significance(results)
+    pair = f"ICEWS14: {MODELS[second]} against {MODELS[first]}"
+    assert f"| {pair} |" not in told
+    assert f"- {pair}. `timeplex reproduce --dataset icews14 --model {first} --model {second} --again`" in told

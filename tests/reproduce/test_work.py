@@ -1,13 +1,14 @@
 """What is missing is done, once; what was cut off goes on; what is recorded is left alone."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.reproduce.conftest import Heard, no_training
 
 from timeplex import TemporalKB
-from timeplex.errors import InputError
+from timeplex.errors import DamagedError, InputError
 from timeplex.reproduce import figures, work
 from timeplex.reproduce.complete import is_complete
 from timeplex.reproduce.plan import FIGURES, Cell, Wish
@@ -166,6 +167,26 @@ def test_models_are_compared_when_both_are_there(workshop: Workshop) -> None:
     means = [record("icews14", model)["test"]["published-code"]["mrr"] for model in ("tnt-complex", "timeplex-base")]
     assert [pair["first"], pair["second"]] == pytest.approx(means)
     assert pair["difference"] == pytest.approx(means[1] - means[0])
+    # By the ranks that are kept, so that no run is needed.
+    for model in ("tnt-complex", "timeplex-base"):
+        shutil.rmtree(workshop.folder(Cell("icews14", model, 0)).path)
+    Path("results/icews14/significance.json").unlink()
+    do(Wish.of(tables=["link"], datasets=["icews14"], models=["tnt-complex"]), workshop, Heard())
+    assert json.loads(Path("results/icews14/significance.json").read_text()) == found
+
+
+def test_the_ranks_of_models_that_are_compared_are_kept(workshop: Workshop) -> None:
+    do(Wish.of(tables=["link"], datasets=["icews14"], models=["tnt-complex", "complex"]), workshop, Heard())
+    assert workshop.results.ranks("icews14", "complex") is None
+    kept = workshop.results.ranks("icews14", "tnt-complex")
+    assert kept is not None
+    mrr = (1 / kept["subject"] + 1 / kept["object"]).to_numpy().mean() / 2
+    assert mrr == pytest.approx(record("icews14", "tnt-complex")["test"]["published-code"]["mrr"])
+    assert len(kept) == len(workshop.kb("icews14").test)
+    path = Path("results/icews14/ranks/tnt-complex.parquet")
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(DamagedError, match="--again"):
+        workshop.results.ranks("icews14", "tnt-complex")
 
 
 def test_seeds(workshop: Workshop) -> None:

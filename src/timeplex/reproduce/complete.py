@@ -16,8 +16,7 @@ def is_complete(wish: Wish, results: Results) -> bool:
 
 
 def _is_compared(dataset: str, results: Results) -> bool:
-    recorded = results.read(f"{dataset}/significance")
-    return recorded is not None and len(recorded["pairs"]) == len(PAIRS)
+    return len(results.comparisons(dataset)) == len(PAIRS)
 
 
 def _is_gathered(name: str, wish: Wish, results: Results) -> bool:

@@ -20,7 +20,6 @@ from timeplex.evaluation.time_prediction import both_ends_known, dev_values
 from timeplex.kb import orderings
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.base import Model
-from timeplex.reproduce.plan import PAIRS
 from timeplex.training.run import TrainedRun
 
 LINK = ("mrr", "hits@1", "hits@3", "hits@10")
@@ -158,14 +157,13 @@ def ablation(run: TrainedRun, device: torch.device) -> dict[str, Any]:
 # Significance ---------------------------------------------------------------------------------------------------------
 
 
-def significance(runs: dict[str, TrainedRun], device: torch.device) -> dict[str, Any]:
-    """Compare the models of `PAIRS` that are there by the reciprocal ranks of test facts (mean of both directions)."""
-    values = {}
-    for model in dict.fromkeys(model for pair in PAIRS for model in pair if model in runs):
-        both = ranks(runs[model], "test", PUBLISHED_CODE, device)[PUBLISHED_CODE.filter]
-        values[model] = (1 / both[0] + 1 / both[1]) / 2
-    return {
-        f"{second} against {first}": asdict(compare(values[first], values[second]))
-        for first, second in PAIRS
-        if first in values and second in values
-    }
+def ranks_of_test(run: TrainedRun, device: torch.device) -> pl.DataFrame:
+    """The ranks of the test facts' subjects and objects by `published-code`."""
+    subjects, objects = ranks(run, "test", PUBLISHED_CODE, device)[PUBLISHED_CODE.filter]
+    return pl.DataFrame({"subject": subjects, "object": objects})
+
+
+def compare_ranks(first: pl.DataFrame, second: pl.DataFrame) -> dict[str, Any]:
+    """How two models differ by the reciprocal ranks of the same facts (mean of both directions)."""
+    one, other = ((1 / of["subject"] + 1 / of["object"]).to_numpy() / 2 for of in (first, second))
+    return asdict(compare(one, other))

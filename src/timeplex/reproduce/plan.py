@@ -76,6 +76,11 @@ class Cell:
         """The run that its training begins with."""
         return Cell(self.dataset, BASE[self.model], self.seed) if self.model in BASE else None
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether its differences to other runs are looked at."""
+        return self.seed == 0 and any(self.model in pair for pair in PAIRS)
+
 
 @dataclass(frozen=True)
 class Wish:

@@ -1,17 +1,24 @@
 """What was measured, as JSON: results/<dataset>/<model>.json with a part for each seed, and their means over it.
 
-All figures are fractions of 1. A file is written whole or not at all.
+All figures are fractions of 1. Of models that are compared the rank of every test fact is kept, too, so that they can
+be compared, and others with them, when their runs are gone: results/<dataset>/ranks/<model>.parquet has the columns
+`subject` and `object`, in the order of the test facts, seed 0, by `published-code`. A file is written whole or not at
+all.
 """
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timeplex.errors import DamagedError, InputError
-from timeplex.reproduce.plan import DATASETS, MODELS, SEEDS, Cell
+from timeplex.reproduce.plan import DATASETS, MODELS, PAIRS, SEEDS, Cell
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Values = dict[str, Any]
 
@@ -20,6 +27,9 @@ SAID = ("recipe", "seconds", "phase2_seconds", "epochs", "best_epoch", "paramete
 
 MEASURED = ("test", "valid", "filters", "ordering", "decoders", "valid_decoders", "decoder_classes", "ablation")
 """The parts of a seed's figures whose means are taken."""
+
+TEST_MRR = ("by_seed", "0", "test", "published-code", "mrr")
+"""Where a record has what models are compared by."""
 
 OTHER = ("stats", "significance")
 """Files of a data set that are no models."""
@@ -54,13 +64,32 @@ class Results:
         return found
 
     def write(self, name: str, values: Values) -> None:
-        """Write a file of the folder, whole or not at all."""
+        """Write a file of the folder."""
+        self._write(f"{name}.json", (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+
+    def ranks(self, dataset: str, model: str) -> "pl.DataFrame | None":
+        """The ranks of the test facts; None if they are not kept."""
+        import polars as pl
+
+        path = self.folder / dataset / "ranks" / f"{model}.parquet"
+        try:
+            return pl.read_parquet(path) if path.is_file() else None
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise DamagedError(f"{path} cannot be read.", "Delete it, and evaluate the run with --again.") from error
+
+    def write_ranks(self, cell: Cell, ranks: "pl.DataFrame") -> None:
+        """Keep the ranks of the test facts."""
+        buffer = BytesIO()
+        ranks.write_parquet(buffer)
+        self._write(f"{cell.dataset}/ranks/{cell.model}.parquet", buffer.getvalue())
+
+    def _write(self, name: str, data: bytes) -> None:
         from timeplex.training.checkpoint import write_whole  # it imports torch, which a mere reader does not need
 
-        path = self.folder / f"{name}.json"
+        path = self.folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+            write_whole(path, data)
         except OSError as error:
             raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose other --results.") from error
 
@@ -71,11 +100,31 @@ class Results:
         parts[str(cell.seed)] = measured
         self.write(f"{cell.dataset}/{cell.model}", combine(cell.dataset, cell.model, parts))
 
+    def comparisons(self, dataset: str) -> Values:
+        """Which models were compared, and how they differ; not those of which one was measured anew since."""
+        recorded = self.read(f"{dataset}/significance") or {"pairs": {}}
+        found = {}
+        for first, second in PAIRS:
+            pair = recorded["pairs"].get(pair_name(first, second))
+            now = [_at(self.record(dataset, model), TEST_MRR) for model in (first, second)]
+            if pair is not None and None not in now and _alike([pair["first"], pair["second"]], now):
+                found[pair_name(first, second)] = pair
+        return found
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all is recorded."""
         names = [f"{dataset}/{name}" for dataset in DATASETS for name in (*MODELS, *OTHER)]
         return not any((self.folder / f"{name}.json").is_file() for name in names)
+
+
+def pair_name(first: str, second: str) -> str:
+    """What a comparison is called: is the second better than the first?"""
+    return f"{second} against {first}"
+
+
+def _alike(one: Sequence[float], other: Sequence[float | None]) -> bool:
+    return all(b is not None and abs(a - b) < 1e-9 for a, b in zip(one, other, strict=True))
 
 
 def combine(dataset: str, model: str, by_seed: Values) -> Values:

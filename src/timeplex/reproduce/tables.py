@@ -5,9 +5,9 @@ from itertools import product
 
 from timeplex.kb.benchmarks import BENCHMARKS
 from timeplex.reproduce.figures import likeliest
-from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, SEEDS, TABLES, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, PAIRS, SEEDS, TABLES, Cell, Wish
 from timeplex.reproduce.published import printed, published
-from timeplex.reproduce.records import Results, Values, command, figure
+from timeplex.reproduce.records import Results, Values, command, figure, pair_name
 
 NONE = "–"
 PRESET = "published-code"
@@ -102,19 +102,24 @@ def _with_scorer(model: str, record: Values | None) -> str:
 
 
 def significance(results: Results) -> str:
-    """Differences of MRR between models, with their intervals."""
-    rows = []
+    """Differences of MRR between models, with their intervals; and the commands for those that are not compared yet."""
+    rows, absent = [], []
     for dataset in TABLES["link"][0]:
-        recorded = results.read(f"{dataset}/significance") or {"pairs": {}}
-        for name, each in recorded["pairs"].items():
-            better, worse = name.split(" against ")
+        found = results.comparisons(dataset)
+        for first, second in PAIRS:
+            pair = f"{title(dataset)}: {MODELS[second]} against {MODELS[first]}"
+            each = found.get(pair_name(first, second))
+            if each is None:
+                if all(results.record(dataset, model) for model in (first, second)):
+                    absent.append(f"- {pair}. `{command(dataset=[dataset], model=[first, second])} --again`")
+                continue
             interval = f"{100 * each['low']:+.2f} … {100 * each['high']:+.2f}"
             p = "< 0.0001" if each["p"] < 0.0001 else f"{each['p']:.4f}"
-            pair = f"{MODELS[better]} against {MODELS[worse]}"
-            rows.append([f"{title(dataset)}: {pair}", f"{100 * each['difference']:+.2f}", interval, p])
-    if not rows:
-        return "No two of these models have been run yet."
-    return markdown(["test, seed 0", "difference of MRR", "95 % interval", "p"], rows)
+            rows.append([pair, f"{100 * each['difference']:+.2f}", interval, p])
+    parts = [markdown(["test, seed 0", "difference of MRR", "95 % interval", "p"], rows)] if rows else []
+    if absent:
+        parts.append("\n".join(["Not compared yet, or one of them was measured anew since:", "", *absent]))
+    return "\n\n".join(parts) or "No two of these models have been run yet."
 
 
 def time(results: Results, datasets: Sequence[str] = DATASETS) -> str:

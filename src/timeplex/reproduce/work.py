@@ -12,9 +12,9 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.source import read
 from timeplex.kb.stats import describe
 from timeplex.reproduce import figures
-from timeplex.reproduce.measure import has_lasting_facts, measure, significance
+from timeplex.reproduce.measure import compare_ranks, has_lasting_facts, measure, ranks_of_test
 from timeplex.reproduce.plan import FIGURES, PAIRS, Cell, Wish
-from timeplex.reproduce.records import Results
+from timeplex.reproduce.records import Results, pair_name
 from timeplex.training import recipe as recipes
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.recipe import Recipe
@@ -88,7 +88,7 @@ def do(wish: Wish, workshop: Workshop, audience: Audience, *, again: bool = Fals
         _count_facts(wish.datasets, workshop, again=again)
     _go_through(todo, set(cells), workshop, audience)
     for dataset in wish.datasets if "link" in wish.tables else ():
-        _compare(dataset, workshop, again=again)
+        _compare(dataset, workshop.results, again=again)
     for name in wish.figures:
         _gather(name, wish.datasets, workshop, again=again)
 
@@ -149,9 +149,15 @@ def _go_through(todo: Sequence[Cell], wanted: set[Cell], workshop: Workshop, aud
             _train(cell, workshop, audience)
         if cell in wanted:
             tell("evaluating")
-            run = workshop.load(cell)
-            workshop.results.add(cell, measure(run, folder.metrics(), choose_device(workshop.device)))
+            _record(cell, workshop)
         done += cell.work
+
+
+def _record(cell: Cell, workshop: Workshop) -> None:
+    run, device = workshop.load(cell), choose_device(workshop.device)
+    if cell.is_compared:
+        workshop.results.write_ranks(cell, ranks_of_test(run, device))
+    workshop.results.add(cell, measure(run, workshop.folder(cell).metrics(), device))
 
 
 def _train(cell: Cell, workshop: Workshop, audience: Audience) -> None:
@@ -178,24 +184,21 @@ def _count_facts(datasets: Sequence[str], workshop: Workshop, *, again: bool) ->
             workshop.results.write(name, {**sizes, "intervals": lasting, **stats.splits})
 
 
-def _compare(dataset: str, workshop: Workshop, *, again: bool) -> None:
-    """Record the significance of differences between finished runs of seed 0."""
-    name = f"{dataset}/significance"
-    recorded = workshop.results.read(name) or {"pairs": {}}
-    cells = {model: Cell(dataset, model, 0) for pair in PAIRS for model in pair}
-    there = {
-        model: cell for model, cell in cells.items() if workshop.folder(cell).is_finished and workshop.results.has(cell)
-    }
-    missing = [
-        (first, second)
-        for first, second in PAIRS
-        if first in there and second in there and (again or f"{second} against {first}" not in recorded["pairs"])
-    ]
-    if missing:
-        runs = {model: workshop.load(there[model]) for pair in missing for model in pair}
-        found = significance(runs, choose_device(workshop.device))
+def _compare(dataset: str, results: Results, *, again: bool) -> None:
+    """Record the significance of differences between runs of seed 0 whose ranks are kept."""
+    before, found = results.comparisons(dataset), {}
+    for first, second in PAIRS:
+        name = pair_name(first, second)
+        one, other = (
+            results.ranks(dataset, model) if results.has(Cell(dataset, model, 0)) else None for model in (first, second)
+        )
+        if one is not None and other is not None and (again or name not in before):
+            found[name] = compare_ranks(one, other)
+        elif name in before:
+            found[name] = before[name]
+    if found != (results.read(f"{dataset}/significance") or {"pairs": {}})["pairs"]:
         about = {"split": "test", "protocol": "published-code", "metric": "mrr", "seed": 0}
-        workshop.results.write(name, {**about, "pairs": {**recorded["pairs"], **found}})
+        results.write(f"{dataset}/significance", {**about, "pairs": found})
 
 
 def _gather(name: str, datasets: Sequence[str], workshop: Workshop, *, again: bool) -> None:
