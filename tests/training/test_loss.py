@@ -43,11 +43,13 @@ def test_weighed_candidates_are_cross_entropy_with_weights(rows: int, norm: int 
     torch.testing.assert_close(got, (query.grad, table.grad))
 
 
-def test_bfloat16_is_near() -> None:
+@pytest.mark.parametrize("weighed", [False, True])
+def test_bfloat16_is_near(weighed: bool) -> None:
     torch.manual_seed(0)
     query, table, gold = torch.randn(50, 16), torch.randn(40, 16), torch.randint(0, 40, (50,))
-    exact = loss.all_candidates(Side(query, table), gold, torch.float32)
-    near = loss.all_candidates(Side(query, table), gold, torch.bfloat16)
+    log_weight = torch.randn(40).index_fill(0, torch.tensor([3]), -torch.inf) if weighed else None
+    exact = loss.all_candidates(Side(query, table), gold, torch.float32, log_weight)
+    near = loss.all_candidates(Side(query, table), gold, torch.bfloat16, log_weight)
     assert near.dtype == torch.float32
     assert abs(exact - near) < 0.02 * exact
 

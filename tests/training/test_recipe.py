@@ -72,6 +72,13 @@ def test_wrong_values_are_named(values: dict[str, object], key: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_settings_that_do_not_go_together_are_told_in_a_sentence() -> None:
+    with pytest.raises(InputError) as caught:
+        recipes.parse({"frequent": 5, "negatives": 0}, "--set")
+    told = "--set: frequent needs negatives of at least 1, which stand for the other entities. Change one of them."
+    assert str(caught.value) == told
+
+
 def test_unknown_model_is_named() -> None:
     with pytest.raises(Exception, match="timplex-base"):
         recipes.parse({"model": "timplex-base"}, "test.toml")

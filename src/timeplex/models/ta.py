@@ -51,8 +51,8 @@ class TA(VectorModel):
     def _read(self, r: Tensor, t: Tensor) -> Tensor:
         """The last states, (…) and (…) → (…, width).
 
-        Each beginning of a sequence is read once, however many sequences share it: of ICEWS14's dates, all of one year,
-        a batch of 2,000 has 1,900 with their relations, but only a few hundred beginnings up to the year. Likewise the
+        Each beginning of a sequence is read once, however many sequences share it: 2,000 rows of ICEWS14, whose dates
+        are all of one year, have about 1,800 sequences, but fewer than 200 beginnings up to the year. Likewise the
         gates' part of a word is computed once a word, and that of a state before it is copied to what follows.
         """
         r, t = broadcast(r, t)

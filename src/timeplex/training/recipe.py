@@ -160,11 +160,14 @@ def parse(values: dict[str, Any], source: str) -> Recipe:
         return Recipe(**values)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "recipe"
+        problem = first["msg"].removeprefix("Value error, ")
+        if not first["loc"]:  # settings that do not go together
+            raise InputError(f"{source}: {problem}.", "Change one of them.") from error
+        key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             fields = ", ".join(Recipe.model_fields)
             raise InputError(f"{source}: there is no key {key!r}.", f"The keys are {fields}.") from error
-        raise InputError(f"{source}: {key}: {first['msg']}.", f"It was given {first['input']!r}.") from error
+        raise InputError(f"{source}: {key}: {problem}.", f"It was given {first['input']!r}.") from error
 
 
 def read(path: Path) -> Recipe:
