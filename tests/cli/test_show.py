@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.conftest import COMMAND, Timeplex
 
-from timeplex.cli.show import counted, percent, print_json, print_table, say, visible
+from timeplex.cli.show import percent, print_json, print_table, say, visible
 
 ESCAPE = "\x1b[31mred\x1b]0;title\x07"
 ODD = f"[bold]x[/bold] [/] {ESCAPE} \x9b2J \u202eabc"
@@ -35,9 +35,7 @@ def test_visible_leaves_ordinary_names_alone() -> None:
         assert visible(name) == name
 
 
-def test_counted_and_percent() -> None:
-    assert [counted(number, "fact") for number in (0, 1, 2000)] == ["0 facts", "1 fact", "2,000 facts"]
-    assert counted(2, "entity", "entities") == "2 entities"
+def test_percent() -> None:
     assert [percent(share) for share in (0, 0.001, 0.01, 0.5, 1)] == ["0 %", "< 1 %", "1 %", "50 %", "100 %"]
 
 

@@ -5,7 +5,7 @@ import torch
 from tests.gadgets.cases import OPEN, Row, build, kb_of
 
 from timeplex.gadgets import GADGETS, Reason
-from timeplex.gadgets.words import Words, counted, verdict
+from timeplex.gadgets.words import Words, verdict
 from timeplex.kb.dates import Granularity
 
 PEOPLE = ["Ada", "Bo", "Cy", "Di", "Rome"]
@@ -80,7 +80,6 @@ def test_lengths(number: float, text: str) -> None:
 def test_one_case_has_no_deviation() -> None:
     assert words().spread(-28, 0.1, 1) == "28 years"
     assert words().spread(28.3, 7.6, 2) == "28 ± 7.6 years"
-    assert (counted(1), counted(1114)) == ("(1 case)", "(1,114 cases)")
 
 
 @pytest.mark.parametrize(

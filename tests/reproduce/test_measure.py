@@ -12,7 +12,7 @@ from timeplex.evaluation.report import evaluate_times
 from timeplex.evaluation.time_metrics import time_metrics
 from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
 from timeplex.kb.facts import Facts
-from timeplex.reproduce.measure import links, measure, times
+from timeplex.reproduce.measure import links, measure, ranks_of_test, times
 from timeplex.reproduce.plan import Cell, Wish
 from timeplex.reproduce.work import Workshop, do
 from timeplex.training.run import TrainedRun
@@ -49,18 +49,18 @@ def test_dev_thresholds_are_judged_by_other_facts(run: TrainedRun) -> None:
 
 
 def test_test_figures_are_those_of_evaluate(run: TrainedRun) -> None:
-    found = measure(run, TRAINED, CPU)
+    found = measure(run, TRAINED, ranks_of_test(run, CPU), CPU)
     table = evaluate_times(run.kb, run.kb.test, run.timeline, run.scorer)
     for decoder, figures in found["decoders"].items():
         mine = table.filter(decoder=decoder)
         assert figures["aeiou@10"] == pytest.approx(mine["aeiou@10"].mean())
         for name, value in found["decoder_classes"][decoder].items():
             assert value == pytest.approx(mine.filter(pl_class(name))["aeiou@1"].mean())
-    assert found["test"]["paper"] == links(run, "test", PAPER, CPU)["per-instant"]
-    assert found["test"]["published-code"] == found["filters"]["per-instant"]
+    assert found["test"]["paper"] == links(run, "test", PAPER, CPU)
+    assert found["test"]["published-code"] == links(run, "test", PUBLISHED_CODE, CPU) == found["filters"]["per-instant"]
     assert found["filters"]["ignore-time"]["mrr"] >= found["filters"]["per-instant"]["mrr"]
     assert found["filters"]["per-instant"]["mrr"] >= found["filters"]["exact-span"]["mrr"]
-    assert found["valid"]["published-code"] == links(run, "valid", PUBLISHED_CODE, CPU)["per-instant"]
+    assert found["valid"]["published-code"] == links(run, "valid", PUBLISHED_CODE, CPU)
     assert found["ordering"]["queries"] == len(run.kb.test)
 
 
@@ -71,7 +71,7 @@ def pl_class(name: str):  # type: ignore[no-untyped-def]
 
 
 def test_the_gadgets_time_is_part_of_the_whole(run: TrainedRun) -> None:
-    found = measure(run, {**TRAINED, "phase2": {"seconds": 3.5}}, CPU)
+    found = measure(run, {**TRAINED, "phase2": {"seconds": 3.5}}, ranks_of_test(run, CPU), CPU)
     assert (found["seconds"], found["phase2_seconds"]) == (5.5, 3.5)
 
 
@@ -85,5 +85,6 @@ def test_events_have_no_times(run: TrainedRun, small: TemporalKB) -> None:
     kb = replace(small, splits={name: events(part) for name, part in small.splits.items()})
     setup = replace(run.setup, kb=kb)
     model = setup.new_model().train(False)
-    found = measure(TrainedRun(run.path, setup, model, {}), TRAINED, CPU)
+    of_events = TrainedRun(run.path, setup, model, {})
+    found = measure(of_events, TRAINED, ranks_of_test(of_events, CPU), CPU)
     assert not {"ordering", "decoders", "ablation"} & found.keys()

@@ -9,6 +9,7 @@ from timeplex.auditing.density import Floats
 from timeplex.auditing.evidence import ERRORS, LEAST_CASES, Evidence, gather
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.auditing.repaired import Repaired, trace
+from timeplex.counting import counted
 from timeplex.kb import dates, orderings, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
@@ -139,8 +140,7 @@ class Case:
 
     def length(self, instants: float) -> str:
         """A number of instants in words: `1 year`, `40 days`."""
-        number = int(instants)
-        return f"{number:,} {self.kb.granularity}{'' if number == 1 else 's'}"
+        return counted(int(instants), self.kb.granularity.value)
 
     def end_in_question(self, row: int) -> str:
         """Which of its ends the date of a fact is."""

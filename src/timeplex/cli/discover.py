@@ -6,7 +6,8 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import JSON_OPTION, counted, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.counting import counted
 from timeplex.errors import InputError
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, counted, print_json, print_table, progress, say
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, print_table, progress, say
+from timeplex.counting import counted
 
 if TYPE_CHECKING:
     import polars as pl

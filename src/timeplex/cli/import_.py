@@ -5,7 +5,8 @@ from shlex import quote
 
 import typer
 
-from timeplex.cli.show import JSON_OPTION, counted, print_json, progress, say
+from timeplex.cli.show import JSON_OPTION, print_json, progress, say
+from timeplex.counting import counted
 
 
 def import_(

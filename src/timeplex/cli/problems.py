@@ -9,12 +9,12 @@ from timeplex.cli.show import (
     DATA_DIR_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
-    counted,
     print_json,
     print_table,
     progress,
     say,
 )
+from timeplex.counting import counted
 from timeplex.errors import InputError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.show import DATA_DIR_OPTION, counted, say, visible
+from timeplex.cli.show import DATA_DIR_OPTION, say, visible
+from timeplex.counting import counted
 
 if TYPE_CHECKING:
     from timeplex.reproduce.plan import Wish

@@ -31,11 +31,6 @@ def visible(text: object) -> str:
     return ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
-    """`1 fact`, `2,000 facts`; `plural` is for nouns that do not just take an s."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def console() -> "Console":
     """Standard output; 120 columns wide where it is not a terminal."""
     from rich.console import Console

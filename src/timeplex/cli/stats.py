@@ -8,7 +8,6 @@ from timeplex.cli.show import (
     DATA_DIR_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
-    counted,
     percent,
     print_bars,
     print_json,
@@ -16,6 +15,7 @@ from timeplex.cli.show import (
     progress,
     say,
 )
+from timeplex.counting import counted
 
 if TYPE_CHECKING:
     from timeplex.kb.split import Leakage

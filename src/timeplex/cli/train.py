@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, counted, print_json, progress, say, visible
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, progress, say, visible
+from timeplex.counting import counted
 
 if TYPE_CHECKING:
     from timeplex.kb.facts import TemporalKB

@@ -8,11 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from timeplex.counting import counted
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.counts import Kept, Kinds
 from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
 from timeplex.gadgets.gaps import between, density
-from timeplex.gadgets.words import Words, counted, verdict
+from timeplex.gadgets.words import Words, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
 from timeplex.kb.spans import Bools
@@ -160,13 +161,13 @@ class Pair(Gadget):
         fact, first, second = words.fact(reason.fact), words.relation(relation), words.relation(other)
         if cases == 0:
             return f"{fact}; no {reason.side} in the training facts has both {first} and {second}"
-        usual = words.spread(mean, sigma, int(cases))
+        usual, count = words.spread(mean, sigma, int(cases)), counted(int(cases), "case")
         if relation == other:  # here the statistics count each fact with itself, so that the number of cases misleads
             usual = f"{first} facts of one {reason.side} spread by ± {words.length(sigma)}"
         elif abs(mean) < 0.05:
-            usual = f"{first} comes at the same time as {second}, ± {words.length(sigma)} {counted(int(cases))}"
+            usual = f"{first} comes at the same time as {second}, ± {words.length(sigma)} ({count})"
         else:
-            usual = f"{first} comes {usual} {'after' if mean > 0 else 'before'} {second} {counted(int(cases))}"
+            usual = f"{first} comes {usual} {'after' if mean > 0 else 'before'} {second} ({count})"
         return f"{fact}; {usual}, here {words.apart(reason.gap)}: {verdict(reason.gap, mean, sigma)}"
 
     # The parts ----------------------------------------------------------------------------------------------

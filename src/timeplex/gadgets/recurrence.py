@@ -8,10 +8,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from timeplex.counting import counted
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
 from timeplex.gadgets.gaps import density, recurring
-from timeplex.gadgets.words import Words, counted, verdict
+from timeplex.gadgets.words import Words, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
 
@@ -116,7 +117,7 @@ class Recurrence(Gadget):
             return f"{fact}, which is another time; {name} does not recur: does not fit"
         mean, sigma = float(self.mean[relation].detach()), float(self.sigma[relation].detach())
         cases, gap = int(self.pairs[relation]), abs(reason.gap)
-        usual = f"{name} recurs after {words.spread(max(mean, 0.0), sigma, cases)} {counted(cases)}"
+        usual = f"{name} recurs after {words.spread(max(mean, 0.0), sigma, cases)} ({counted(cases, 'case')})"
         return f"{fact}; {usual}, here {words.apart(reason.gap)}: {verdict(gap, mean, sigma)}"
 
     def add_to(

@@ -60,11 +60,6 @@ def _number(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 else f"{number:.1f}".removesuffix(".0")
 
 
-def counted(cases: int) -> str:
-    """`(1 case)`, `(1,114 cases)`."""
-    return f"({cases:,} {'case' if cases == 1 else 'cases'})"
-
-
 def verdict(gap: float, mean: float, sigma: float) -> str:
     """Whether a gap is what the training facts have: up to one deviation off it fits, up to two it nearly does."""
     off = abs(gap - mean)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from timeplex.counting import counted
 from timeplex.errors import InputError
 from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.inference.maps import logit
@@ -93,9 +94,9 @@ class Search:
         chosen = list(dict.fromkeys(self.trained.asking.relation(name) for name in names))
         for r in chosen:
             if counts[r] < LEAST_FACTS:
-                name, facts = self.trained.kb.relations.label(r), "fact" if counts[r] == 1 else "facts"
+                name, facts = self.trained.kb.relations.label(r), counted(counts[r], "training fact")
                 raise InputError(
-                    f"{name} has {counts[r]} training {facts}, too few to discover others.",
+                    f"{name} has {facts}, too few to discover others.",
                     f"Name relations with at least {LEAST_FACTS}, or none for all of them.",
                 )
         found = chosen or self.enough()

@@ -19,6 +19,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from timeplex.counting import counted
 from timeplex.errors import InputError
 from timeplex.inference.ends import Lengths, OpenEnds
 from timeplex.inference.explain import begin_position, reasons_text
@@ -223,9 +224,8 @@ class Filler:
 
     def _lasts(self, r: int) -> str:
         median, facts = self.lengths.median(r), int(self.lengths.facts[r])
-        unit = self.trained.kb.granularity.value
-        length = f"{median:,} {unit}{'' if median == 1 else 's'}"
-        return f"{self.trained.kb.relations.label(r)} lasts {length} at the median ({facts:,} training facts)"
+        length = counted(median, self.trained.kb.granularity.value)
+        return f"{self.trained.kb.relations.label(r)} lasts {length} at the median ({counted(facts, 'training fact')})"
 
     def _stated_objects(self, rows: Rows) -> dict[int, str]:
         """For rows with a missing object: which ones the KB itself states for that time."""

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from timeplex.counting import counted
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
@@ -228,8 +229,8 @@ class TemporalKB:
     def __repr__(self) -> str:
         sizes = ", ".join(f"{split} {len(facts):,}" for split, facts in self.splits.items())
         return (
-            f"TemporalKB({self.name}: {len(self.entities):,} entities, {len(self.relations):,} relations, "
-            f"{sizes} facts, by {self.granularity})"
+            f"TemporalKB({self.name}: {counted(len(self.entities), 'entity', 'entities')}, "
+            f"{counted(len(self.relations), 'relation')}, {sizes} facts, by {self.granularity})"
         )
 
     def timeline(self, kind: Kind = "observed") -> Timeline:

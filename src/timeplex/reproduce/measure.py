@@ -28,22 +28,25 @@ LEFT_OUT = {"-pair": ("pair",), "-rec": ("recurrence",), "-pair-rec": ("pair", "
 """The rows of the ablation (appendix F), and the gadgets that each does without."""
 
 
-def measure(run: TrainedRun, trained: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def measure(
+    run: TrainedRun, trained: dict[str, Any], ranked: dict[str, tuple[Ranks, Ranks]], device: torch.device
+) -> dict[str, Any]:
     """Link prediction by both protocols on test and dev, and on data whose facts last also what concerns time.
 
-    `trained` is what the training said of itself. On dev the protocol `paper` is left out for models that have to sum
-    over the instants of a span one by one: for HyTE on YAGO11k it takes 8 times as long as `published-code`.
+    `trained` is what the training said of itself, `ranked` what `ranks_of_test` found. On dev the protocol `paper` is
+    left out for models that have to sum over the instants of a span one by one: for HyTE on YAGO11k it takes 8 times
+    as long as `published-code`.
     """
     lasting = has_lasting_facts(run.kb)
     quick = not lasting or type(run.model).objects is not Model.objects
-    filters = links(run, "test", PUBLISHED_CODE, device, FILTERS)
+    filters = link_figures(ranked)
     found = {
         "recipe": run.recipe.model_dump(),
         **{name: trained[name] for name in ("epochs", "best_epoch", "parameters", "machine")},
         **_training_time(trained),
         "test": {PUBLISHED_CODE.name: filters[PUBLISHED_CODE.filter], **_by_paper(run, "test", device)},
         "valid": {
-            PUBLISHED_CODE.name: links(run, "valid", PUBLISHED_CODE, device)[PUBLISHED_CODE.filter],
+            PUBLISHED_CODE.name: links(run, "valid", PUBLISHED_CODE, device),
             **(_by_paper(run, "valid", device) if quick else {}),
         },
         "filters": filters,
@@ -70,7 +73,7 @@ def has_lasting_facts(kb: TemporalKB) -> bool:
 
 
 def _by_paper(run: TrainedRun, split: str, device: torch.device) -> dict[str, dict[str, float]]:
-    return {PAPER.name: links(run, split, PAPER, device)[PAPER.filter]}
+    return {PAPER.name: links(run, split, PAPER, device)}
 
 
 def ranks(
@@ -83,12 +86,20 @@ def ranks(
     return {name: (subjects[name], objects[name]) for name in chosen}
 
 
-def links(
-    run: TrainedRun, split: str, protocol: Protocol, device: torch.device, filters: tuple[str, ...] = ()
-) -> dict[str, dict[str, float]]:
+def ranks_of_test(run: TrainedRun, device: torch.device) -> dict[str, tuple[Ranks, Ranks]]:
+    """Ranks of the test facts' subjects and objects by `published-code`, with every filter."""
+    return ranks(run, "test", PUBLISHED_CODE, device, FILTERS)
+
+
+def links(run: TrainedRun, split: str, protocol: Protocol, device: torch.device) -> dict[str, float]:
+    """MRR and HITS@k over both directions, by the protocol's filter."""
+    return link_figures(ranks(run, split, protocol, device))[protocol.filter]
+
+
+def link_figures(ranked: dict[str, tuple[Ranks, Ranks]]) -> dict[str, dict[str, float]]:
     """MRR and HITS@k over both directions, by filter."""
     found = {}
-    for name, both in ranks(run, split, protocol, device, filters).items():
+    for name, both in ranked.items():
         metrics = link_metrics(np.concatenate(both))
         found[name] = {metric: metrics[metric] for metric in LINK}
     return found
@@ -148,7 +159,7 @@ def ablation(run: TrainedRun, device: torch.device) -> dict[str, Any]:
             rest = run.without(*gadgets)
             decoders = times(rest, device).get("decoders", {})
             found[name] = {
-                **links(rest, "test", PUBLISHED_CODE, device)[PUBLISHED_CODE.filter],
+                **links(rest, "test", PUBLISHED_CODE, device),
                 "decoders": {decoder: figures["aeiou@1"] for decoder, figures in decoders.items()},
             }
     return {"ablation": found} if found else {}
@@ -157,9 +168,9 @@ def ablation(run: TrainedRun, device: torch.device) -> dict[str, Any]:
 # Significance ---------------------------------------------------------------------------------------------------------
 
 
-def ranks_of_test(run: TrainedRun, device: torch.device) -> pl.DataFrame:
-    """The ranks of the test facts' subjects and objects by `published-code`."""
-    subjects, objects = ranks(run, "test", PUBLISHED_CODE, device)[PUBLISHED_CODE.filter]
+def kept_ranks(ranked: dict[str, tuple[Ranks, Ranks]]) -> pl.DataFrame:
+    """What is kept of `ranks_of_test`: the ranks by the filter of `published-code`."""
+    subjects, objects = ranked[PUBLISHED_CODE.filter]
     return pl.DataFrame({"subject": subjects, "object": objects})
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import product
 
+from timeplex.counting import counted
 from timeplex.kb.benchmarks import BENCHMARKS
 from timeplex.reproduce.figures import likeliest
 from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, PAIRS, SEEDS, TABLES, Cell, Wish
@@ -305,7 +306,7 @@ def provenance(results: Results) -> str:
         if record is not None:
             seconds = ", ".join(f"{value:,.0f}" for value in record["seconds"].values())
             threads = record["machine"]["threads"]
-            machine = f"{threads} thread{'' if threads == 1 else 's'}, {record['machine']['device']}"
+            machine = f"{counted(threads, 'thread')}, {record['machine']['device']}"
             seeds = ", ".join(map(str, record["seeds"]))
             name = f"{MODELS[model]} on {title(dataset)}"
             rows.append([name, seeds, seconds, machine, f"`{record['command']}`"])

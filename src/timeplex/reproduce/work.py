@@ -12,7 +12,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.source import read
 from timeplex.kb.stats import describe
 from timeplex.reproduce import figures
-from timeplex.reproduce.measure import compare_ranks, has_lasting_facts, measure, ranks_of_test
+from timeplex.reproduce.measure import compare_ranks, has_lasting_facts, kept_ranks, measure, ranks_of_test
 from timeplex.reproduce.plan import FIGURES, PAIRS, Cell, Wish
 from timeplex.reproduce.records import Results, pair_name
 from timeplex.training import recipe as recipes
@@ -155,9 +155,10 @@ def _go_through(todo: Sequence[Cell], wanted: set[Cell], workshop: Workshop, aud
 
 def _record(cell: Cell, workshop: Workshop) -> None:
     run, device = workshop.load(cell), choose_device(workshop.device)
+    ranked = ranks_of_test(run, device)
     if cell.is_compared:
-        workshop.results.write_ranks(cell, ranks_of_test(run, device))
-    workshop.results.add(cell, measure(run, workshop.folder(cell).metrics(), device))
+        workshop.results.write_ranks(cell, kept_ranks(ranked))
+    workshop.results.add(cell, measure(run, workshop.folder(cell).metrics(), ranked, device))
 
 
 def _train(cell: Cell, workshop: Workshop, audience: Audience) -> None:
