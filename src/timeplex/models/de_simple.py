@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from timeplex.models import base
-from timeplex.models.algebra import broadcast, dot
+from timeplex.models.algebra import dot
 from timeplex.models.base import Model, Space, by_group, register
 
 
@@ -43,26 +43,34 @@ class DESimplE(Model):
         self.phase = self.table(space.entities, 2 * moving * parts, spread=1.0)
         self.relation = self.table(space.relations, 2 * options.dimension)
 
-    def entity_at(self, e: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """(head, tail) of entities at instants: (…) → (…, dimension) each."""
-        e, t = broadcast(e, t)
+    def entity_at(self, e: Tensor, t: Tensor) -> Tensor:
+        """[head | tail] of entities at instants: (…) → (…, 2 · dimension)."""
+        return self.remembered(lambda: self._moved(self._rows(e), t), self.phase, e, t)
+
+    def _rows(self, e: Tensor) -> tuple[Tensor, ...]:
+        """What the tables have of entities: constant features, amplitude, frequency, phase; (…, width) each."""
+        return tuple(self.rows(table, e) for table in (self.entity, self.amplitude, self.frequency, self.phase))
+
+    def _moved(self, rows: tuple[Tensor, ...], t: Tensor) -> Tensor:
+        """[head | tail] at instants of the entities whose rows these are."""
+        still, *waves = rows
         parts = self.clock.shape[1]
-        shape = (*e.shape, parts, self.phase.shape[1] // parts)
-        angle = self.frequency[e].view(shape) * self.clock[t][..., None] + self.phase[e].view(shape)
-        moving = (self.amplitude[e].view(shape) * torch.sin(angle)).sum(-2)
-        (still_head, still_tail), (head, tail) = self.entity[e].chunk(2, -1), moving.chunk(2, -1)
-        return torch.cat([still_head, head], -1), torch.cat([still_tail, tail], -1)
+        amplitude, frequency, phase = (of.view(*of.shape[:-1], parts, of.shape[-1] // parts) for of in waves)
+        moving = (amplitude * torch.sin(frequency * self.clock[t][..., None] + phase)).sum(-2)
+        still_head, still_tail = still.expand(*moving.shape[:-1], -1).chunk(2, -1)
+        head, tail = moving.chunk(2, -1)
+        return torch.cat([still_head, head, still_tail, tail], -1)
 
     def object_query(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """½ [r⁻¹ ∘ tail_s | head_s ∘ r], to meet [head_o | tail_o]."""
-        head, tail = self.entity_at(s, t)
-        forward, backward = self.relation[r].chunk(2, -1)
+        head, tail = self.entity_at(s, t).chunk(2, -1)
+        forward, backward = self.rows(self.relation, r).chunk(2, -1)
         return self._dropped(torch.cat([backward * tail, head * forward], -1) / 2)
 
     def subject_query(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """½ [r ∘ tail_o | head_o ∘ r⁻¹], to meet [head_s | tail_s]."""
-        head, tail = self.entity_at(o, t)
-        forward, backward = self.relation[r].chunk(2, -1)
+        head, tail = self.entity_at(o, t).chunk(2, -1)
+        forward, backward = self.rows(self.relation, r).chunk(2, -1)
         return self._dropped(torch.cat([forward * tail, head * backward], -1) / 2)
 
     def _dropped(self, query: Tensor) -> Tensor:
@@ -70,7 +78,7 @@ class DESimplE(Model):
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
         """φ(s, r, o, t)."""
-        return dot(self.object_query(s, r, t), torch.cat(self.entity_at(o, t), -1))
+        return dot(self.object_query(s, r, t), self.entity_at(o, t))
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """φ(s, r, ·, t)."""
@@ -92,12 +100,16 @@ class DESimplE(Model):
         return torch.arange(self.space.entities, device=like.device)
 
     def _of(self, entities: Tensor, query: Tensor, t: Tensor) -> Tensor:
-        """The scores of the entities: one matrix product for each distinct instant."""
-        return by_group(query, t, lambda instant, rows: rows @ torch.cat(self.entity_at(entities, instant), -1).T)
+        """The scores of the entities: one matrix product for each distinct instant.
+
+        Their rows are read once for all instants: the gradient of a reading is as large as the table.
+        """
+        rows = self._rows(entities)
+        return by_group(query, t, lambda instant, queries: queries @ self._moved(rows, instant).T)
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """The vectors of the fact at its instant."""
-        return [torch.cat(self.entity_at(s, t), -1), self.relation[r], torch.cat(self.entity_at(o, t), -1)]
+        return [self.entity_at(s, t), self.rows(self.relation, r), self.entity_at(o, t)]
 
 
 def clock(dates: Tensor) -> Tensor:
