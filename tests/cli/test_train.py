@@ -142,6 +142,7 @@ def test_interrupted_and_resumed(small: str, tmp_path: Path) -> None:
     (run / "recipe.json").write_text(json.dumps({**recipe, "epochs": state["epoch"] + 1}))
     done = subprocess.run([*command, "--resume", "-o", str(run)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert "for at most 1 epoch more" in done.stdout
     assert (run / "model.safetensors").exists()
     again = subprocess.run([*command, "--resume", "-o", str(run)], capture_output=True, text=True, check=False)
     assert again.returncode == 2

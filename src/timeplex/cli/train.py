@@ -61,7 +61,7 @@ def train(
         data, chosen = prepare(kb, data_dir, model, recipe, settings)
     trainer = Trainer(data, chosen, output, device, base)
     if not as_json:
-        _announce(trainer)
+        _announce(trainer, len(RunFolder(output).trace()) if resume else 0)
     try:
         with display(as_json) as listener:
             metrics = trainer.fit(listener, resume=resume, tracking=tracking)
@@ -87,8 +87,8 @@ def prepare(
     return data, recipe_for(data, model, recipe, settings)
 
 
-def _announce(trainer: "Trainer") -> None:
-    """Say what will be trained and about how long it takes."""
+def _announce(trainer: "Trainer", done: int) -> None:
+    """Say what will be trained and about how long it takes, where so many epochs are done."""
     recipe, kb = trainer.recipe, trainer.setup.kb
     dimension = recipe.options.get("dimension")
     say(
@@ -100,10 +100,11 @@ def _announce(trainer: "Trainer") -> None:
         say(f"The model is that of {trainer.base.path}; only the gadgets learn · Ctrl-C is safe")
         return
     epoch = trainer.seconds_per_epoch()
-    left = max(recipe.epochs - trainer.state.epoch, 0)
+    left = max(recipe.epochs - done, 0)
+    needed = f"for at most {counted(left, 'epoch')} more" if done else "if all epochs are needed"
     say(
         f"{trainer.model.parameter_count:,} parameters · about {duration(epoch)} an epoch, "
-        f"{duration(epoch * left)} if all epochs are needed · Ctrl-C is safe"
+        f"{duration(epoch * left)} {needed} · Ctrl-C is safe"
     )
 
 

@@ -129,8 +129,9 @@ class RunFolder:
         return metrics
 
     def trace(self) -> list[dict[str, Any]]:
-        """What training said of each epoch."""
-        return [json.loads(line) for line in (self.path / "trace.jsonl").read_text().splitlines()]
+        """What training said of each epoch so far."""
+        file = self.path / "trace.jsonl"
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 @dataclass(frozen=True)
