@@ -47,7 +47,7 @@ def read(
     >>> import polars as pl
     >>> table = pl.DataFrame({"who": ["Ada"], "what": ["bornIn"], "where": ["London"], "year": [1815]})
     >>> read(table, subject="who", relation="what", object="where")
-    TemporalKB(table: 2 entities, 1 relations, train 1 facts, by year)
+    TemporalKB(table: 2 entities, 1 relation, train 1 facts, by year)
     """
     columns = Columns(subject, relation, object, begin, end)
     unit = _granularity(granularity)
