@@ -22,8 +22,11 @@ from timeplex.evaluation.queries import DIRECTIONS, PlacedFacts
 from timeplex.evaluation.time_prediction import both_ends_known
 from timeplex.kb import benchmarks
 from timeplex.training import recipe as recipes
+from timeplex.training.batches import random
 from timeplex.training.loop import Trainer
+from timeplex.training.objective import Objective
 from timeplex.training.phase2 import GadgetTrainer
+from timeplex.training.precision import fastest_precision
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, show, side_by_side
@@ -60,8 +63,14 @@ def main() -> None:
     groups = [gadgets] if recipe.phase2.together else [{name: gadget} for name, gadget in gadgets.items()]
     batches = -(-len(kb.train) // recipe.phase2.batch_size)
 
+    precision = fastest_precision(recipe.precision, trainer.device)
+    objective = Objective(model, recipe, len(kb.relations), precision)
+
     def phase1() -> None:
-        trainer.seconds_per_epoch()
+        for number in range(BATCHES):
+            negatives = trainer.negatives.draw(random(recipe.seed, number), trainer.device)
+            objective(trainer.batches.batch(0, number, trainer.device), negatives).backward()
+        model.zero_grad(set_to_none=True)
 
     def phase2() -> None:
         for group in groups:
@@ -70,7 +79,7 @@ def main() -> None:
                 second._loss(group, rows, (0, number)).backward()  # type: ignore[no-untyped-call]
 
     one, two = side_by_side(phase1, phase2, rounds=options.rounds)
-    first_seconds = epochs * (one * len(trainer.batches) + base)  # an epoch ends with a look at dev
+    first_seconds = epochs * (one * len(trainer.batches) / BATCHES + base)  # an epoch ends with a look at dev
     second_seconds = recipe.phase2.epochs * (two * batches / BATCHES + len(groups) * whole)
     show(
         {
