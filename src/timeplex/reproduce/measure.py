@@ -22,15 +22,16 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.models.base import Model
 from timeplex.training.run import TrainedRun
 
+Ranked = dict[str, tuple[Ranks, Ranks]]
+"""Ranks of the golds as subjects and as objects, (n,) each, by filter."""
+
 LINK = ("mrr", "hits@1", "hits@3", "hits@10")
 
 LEFT_OUT = {"-pair": ("pair",), "-rec": ("recurrence",), "-pair-rec": ("pair", "recurrence")}
 """The rows of the ablation (appendix F), and the gadgets that each does without."""
 
 
-def measure(
-    run: TrainedRun, trained: dict[str, Any], ranked: dict[str, tuple[Ranks, Ranks]], device: torch.device
-) -> dict[str, Any]:
+def measure(run: TrainedRun, trained: dict[str, Any], ranked: Ranked, device: torch.device) -> dict[str, Any]:
     """Link prediction by both protocols on test and dev, and on data whose facts last also what concerns time.
 
     `trained` is what the training said of itself, `ranked` what `ranks_of_test` found. On dev the protocol `paper` is
@@ -78,7 +79,7 @@ def _by_paper(run: TrainedRun, split: str, device: torch.device) -> dict[str, di
 
 def ranks(
     run: TrainedRun, split: str, protocol: Protocol, device: torch.device, filters: tuple[str, ...] = ()
-) -> dict[str, tuple[Ranks, Ranks]]:
+) -> Ranked:
     """Ranks of the golds as subjects and as objects, (n,) each, by filter; by the protocol's own if none is named."""
     chosen = [protocol.filter] if not filters else [name for name in FILTERS if name in filters]
     task = LinkPrediction(run.kb, run.kb.split(split), run.timeline, protocol, chosen)
@@ -86,7 +87,7 @@ def ranks(
     return {name: (subjects[name], objects[name]) for name in chosen}
 
 
-def ranks_of_test(run: TrainedRun, device: torch.device) -> dict[str, tuple[Ranks, Ranks]]:
+def ranks_of_test(run: TrainedRun, device: torch.device) -> Ranked:
     """Ranks of the test facts' subjects and objects by `published-code`, with every filter."""
     return ranks(run, "test", PUBLISHED_CODE, device, FILTERS)
 
@@ -96,7 +97,7 @@ def links(run: TrainedRun, split: str, protocol: Protocol, device: torch.device)
     return link_figures(ranks(run, split, protocol, device))[protocol.filter]
 
 
-def link_figures(ranked: dict[str, tuple[Ranks, Ranks]]) -> dict[str, dict[str, float]]:
+def link_figures(ranked: Ranked) -> dict[str, dict[str, float]]:
     """MRR and HITS@k over both directions, by filter."""
     found = {}
     for name, both in ranked.items():
@@ -168,7 +169,7 @@ def ablation(run: TrainedRun, device: torch.device) -> dict[str, Any]:
 # Significance ---------------------------------------------------------------------------------------------------------
 
 
-def kept_ranks(ranked: dict[str, tuple[Ranks, Ranks]]) -> pl.DataFrame:
+def kept_ranks(ranked: Ranked) -> pl.DataFrame:
     """What is kept of `ranks_of_test`: the ranks by the filter of `published-code`."""
     subjects, objects = ranked[PUBLISHED_CODE.filter]
     return pl.DataFrame({"subject": subjects, "object": objects})
