@@ -6,7 +6,7 @@ from typing import Any
 
 from timeplex.auditing.base import says
 from timeplex.auditing.findings import Findings
-from timeplex.kb.write import write_whole
+from timeplex.files import write_whole
 
 MOST = 1000
 """The most facts on a page: who has more reads the table."""

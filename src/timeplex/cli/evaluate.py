@@ -85,15 +85,11 @@ def assess(
 def _write(report: "Report", path: Path) -> None:
     from io import BytesIO
 
-    from timeplex.errors import InputError
-    from timeplex.training.checkpoint import write_whole
+    from timeplex.files import write_whole
 
     table = BytesIO()
     report.per_query().write_parquet(table)
-    try:
-        write_whole(path, table.getvalue())
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}.", "Choose another file.") from error
+    write_whole(path, table.getvalue())
 
 
 def _by_as_json(report: "Report", by: str) -> dict[str, Any]:

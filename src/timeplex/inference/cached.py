@@ -14,8 +14,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from timeplex.errors import InputError
+from timeplex.files import write_whole
 from timeplex.kb.store import MANIFEST
-from timeplex.kb.write import write_whole
 from timeplex.training.run import TrainedRun
 
 FORMAT = 4

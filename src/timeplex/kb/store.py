@@ -8,7 +8,6 @@ kb.json             format, name, granularity, rows read, counts
 MANIFEST.json       format, SHA-256 of each file above
 """
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.errors import DamagedError, InputError
+from timeplex.files import checksum
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
@@ -134,12 +134,6 @@ def _put(building: Path, folder: Path) -> None:
         old.rename(folder)
         raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-def checksum(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify(folder: Path, files: Sequence[str]) -> None:

@@ -2,13 +2,13 @@
 
 import gzip
 import io
-import os
 import tempfile
 from pathlib import Path
 
 import polars as pl
 
 from timeplex.errors import InputError
+from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
 
 
@@ -87,22 +87,3 @@ def _hyte(frame: pl.DataFrame, path: Path) -> bytes:
     text = written.write_csv(None, separator="\t", include_header=False, quote_style="never")
     # A byte order mark is dropped from the beginning of a file: one that begins a name needs another before it.
     return (f"\ufeff{text}" if text.startswith("\ufeff") else text).encode()
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that appears whole or not at all."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
-from timeplex.errors import DamagedError, InputError
+from timeplex.errors import DamagedError
+from timeplex.files import write_whole
 from timeplex.reproduce.plan import DATASETS, MODELS, PAIRS, SEEDS, Cell
 
 if TYPE_CHECKING:
@@ -84,14 +85,7 @@ class Results:
         self._write(f"{cell.dataset}/ranks/{cell.model}.parquet", buffer.getvalue())
 
     def _write(self, name: str, data: bytes) -> None:
-        from timeplex.training.checkpoint import write_whole  # it imports torch, which a mere reader does not need
-
-        path = self.folder / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, data)
-        except OSError as error:
-            raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose other --results.") from error
+        write_whole(self.folder / name, data)
 
     def add(self, cell: Cell, measured: Values) -> None:
         """Add the figures of a run, or put them in place of older ones."""

@@ -5,7 +5,6 @@ then is every file that the pointer does not name deleted. So whenever the power
 """
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from timeplex.errors import DamagedError
-from timeplex.kb.store import checksum
+from timeplex.files import checksum, write_whole
 
 POINTER = "latest.json"
 
@@ -46,18 +45,3 @@ def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         raise DamagedError(
             f"The checkpoint in {folder} is damaged.", "Delete the folder to train from the start."
         ) from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

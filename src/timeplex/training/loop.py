@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from timeplex.errors import InputError
+from timeplex.files import write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import checkpoint
@@ -337,7 +338,7 @@ class Trainer:
     def _write_trace(self) -> None:
         if self.run is not None:
             lines = "".join(json.dumps(line) + "\n" for line in self.state.trace)
-            checkpoint.write_whole(self.run.path / "trace.jsonl", lines.encode())
+            write_whole(self.run.path / "trace.jsonl", lines.encode())
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:

@@ -26,13 +26,13 @@ from torch import nn
 
 from timeplex.errors import DamagedError, InputError
 from timeplex.evaluation.queries import Answers, WithGadgets
+from timeplex.files import checksum, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
 from timeplex.training import recipe as recipes
-from timeplex.training.checkpoint import write_whole
 from timeplex.training.recipe import Recipe
 from timeplex.training.setup import Setup
 
@@ -95,7 +95,7 @@ class RunFolder:
         if recipe.gadgets:
             write_whole(self.path / GADGETS_FILE, _packed(nn.ModuleDict(gadgets)))
         write_whole(self.path / "metrics.json", json.dumps(metrics, indent=1).encode())
-        sums = {name: store.checksum(self.path / name) for name in self.files(recipe)}
+        sums = {name: checksum(self.path / name) for name in self.files(recipe)}
         write_whole(self.path / store.MANIFEST, json.dumps({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
         for file in self.checkpoint.glob("*"):
             file.unlink()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from timeplex.errors import InputError
-from timeplex.training.checkpoint import write_whole
+from timeplex.files import write_whole
 from timeplex.training.recipe import Recipe
 
 Warn = Callable[[str], object]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from timeplex.errors import InputError
+from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
-from timeplex.training.checkpoint import write_whole
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe, parse
 
