@@ -76,7 +76,7 @@ def test_a_kb_alone_shows_the_baselines(timeplex, runs: dict[str, str]) -> None:
         (["--protocol", "mine"], "There is no protocol 'mine'. Use one of: paper, published-code."),
         (["--filter", "raw"], "There is no filter 'raw'."),
         (["--per-query", "queries.csv"], "queries.csv is not a .parquet file."),
-        (["--per-query", "nowhere/queries.parquet"], "nowhere/queries.parquet cannot be written"),
+        (["--per-query", "/dev/null/queries.parquet"], "queries.parquet cannot be written"),
     ],
 )
 def test_mistakes_are_one_sentence(timeplex, runs: dict[str, str], arguments, message) -> None:  # type: ignore[no-untyped-def]
