@@ -26,7 +26,6 @@ from timeplex.training.batches import random
 from timeplex.training.loop import Trainer
 from timeplex.training.objective import Objective
 from timeplex.training.phase2 import GadgetTrainer
-from timeplex.training.precision import fastest_precision
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, show, side_by_side
@@ -63,8 +62,7 @@ def main() -> None:
     groups = [gadgets] if recipe.phase2.together else [{name: gadget} for name, gadget in gadgets.items()]
     batches = -(-len(kb.train) // recipe.phase2.batch_size)
 
-    precision = fastest_precision(recipe.precision, trainer.device)
-    objective = Objective(model, recipe, len(kb.relations), precision)
+    objective = Objective(model, recipe, len(kb.relations), trainer.precision.dtype)
 
     def phase1() -> None:
         for number in range(BATCHES):
@@ -76,7 +74,7 @@ def main() -> None:
         for group in groups:
             for number in range(BATCHES):
                 rows = np.arange(number * recipe.phase2.batch_size, (number + 1) * recipe.phase2.batch_size)
-                second._loss(group, rows, (0, number)).backward()  # type: ignore[no-untyped-call]
+                second.loss(group, rows, (0, number)).backward()  # type: ignore[no-untyped-call]
 
     one, two = side_by_side(phase1, phase2, rounds=options.rounds)
     first_seconds = epochs * (one * len(trainer.batches) / BATCHES + base)  # an epoch ends with a look at dev

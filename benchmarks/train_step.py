@@ -22,7 +22,8 @@ from timeplex.models.timeplex import Options, TimePlex
 from timeplex.training.batches import Batches
 from timeplex.training.objective import Objective
 from timeplex.training.optimizer import dense_optimizer
-from timeplex.training.precision import fastest_precision
+from timeplex.training.precision import multiply_adds, units
+from timeplex.training.precision import precision as choose_precision
 from timeplex.training.recipe import Recipe
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -148,7 +149,9 @@ def main() -> None:
     parser.add_argument("--only-steps", type=int, help="do so many of our steps and print the peak memory")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    precision = fastest_precision("auto", torch.device("cpu"))
+    model = TimePlex(Space.plain(ENTITIES, RELATIONS, INSTANTS), Options(dimension=DIMENSION))
+    size = multiply_adds(model, BATCH, ENTITIES)
+    precision = choose_precision("auto", units(torch.device("cpu")), size).dtype
     if options.only_steps:
         step = our_step(precision)
         for _ in range(options.only_steps):

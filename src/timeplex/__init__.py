@@ -3,8 +3,14 @@
 Everything is imported on first use, so that `import timeplex` is quick and does not import torch.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# Some virtual machines announce units for products of bfloat16 numbers (AMX) that they have not got: the first product
+# then ends the process, and no exception tells. So these units are not used, unless the environment says otherwise.
+# It is read when torch multiplies for the first time; whatever of ours does that has been imported through here.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 __version__ = "0.1.0"
 

@@ -31,3 +31,7 @@ class DownloadError(TimeplexError):
 
 class DamagedError(TimeplexError):
     """Stored data whose checksum or counts are not what they should be."""
+
+
+class DivergedError(TimeplexError):
+    """A training whose numbers grew beyond all bounds before there was anything to keep."""

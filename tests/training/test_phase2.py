@@ -105,7 +105,7 @@ def test_the_best_weight_on_dev_stays(kb: TemporalKB) -> None:
 
 def test_the_best_look_of_a_gadget_is_told(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
     figures = iter([0.3, 0.2, 0.4, 0.1, 0.05, 0.2])
-    monkeypatch.setattr(GadgetTrainer, "_dev", lambda trainer, gadgets: {"mrr": next(figures)})
+    monkeypatch.setattr(GadgetTrainer, "dev", lambda trainer, gadgets: {"mrr": next(figures)})
     heard: list[Progress] = []
     Trainer(kb, recipe(epochs=1, phase2={"epochs": 3})).fit(heard.append)
     ends = [(now.dev, now.best) for now in heard if now.gadgets and now.ended]

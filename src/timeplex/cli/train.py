@@ -59,9 +59,10 @@ def train(
         if kb is None:
             raise InputError("There is nothing to learn from.", "Give a KB, such as: timeplex train sample -o RUN")
         data, chosen = prepare(kb, data_dir, model, recipe, settings)
-    trainer = Trainer(data, chosen, output, device, base)
+    with progress("preparing"):
+        trainer = Trainer(data, chosen, output, device, base)
     if not as_json:
-        _announce(trainer, len(RunFolder(output).trace()) if resume else 0)
+        _announce(trainer, len(RunFolder(output).trace()) if resume else 0, resume)
     try:
         with display(as_json) as listener:
             metrics = trainer.fit(listener, resume=resume, tracking=tracking)
@@ -69,6 +70,8 @@ def train(
         again = " ".join(["timeplex train --resume -o", str(output), *(f"--track {name}" for name in trackers)])
         say(f"Stopped after {trainer.state.step} steps. Go on with: {again}")
         raise typer.Exit(130) from None
+    if "diverged" in metrics:
+        _warn(metrics["diverged"])
     _report(trainer, metrics, output, as_json)
 
 
@@ -87,8 +90,10 @@ def prepare(
     return data, recipe_for(data, model, recipe, settings)
 
 
-def _announce(trainer: "Trainer", done: int) -> None:
-    """Say what will be trained and about how long it takes, where so many epochs are done."""
+def _announce(trainer: "Trainer", done: int, resume: bool) -> None:
+    """Say what will be trained, with what numbers, and about how long it takes, where so many epochs are done."""
+    from timeplex.training.estimate import estimate
+
     recipe, kb = trainer.recipe, trainer.setup.kb
     dimension = recipe.options.get("dimension")
     say(
@@ -96,15 +101,20 @@ def _announce(trainer: "Trainer", done: int) -> None:
         f"{len(trainer.setup.timeline):,} instants; dimension {dimension}, batch {recipe.batch_size}, "
         f"at most {counted(recipe.epochs, 'epoch')}, seed {recipe.seed}"
     )
+    with progress("estimating how long it takes"):
+        epoch, gadgets = estimate(trainer)
     if trainer.base is not None:
-        say(f"The model is that of {trainer.base.path}; only the gadgets learn · Ctrl-C is safe")
+        learn = f"only the gadgets learn, about {duration(gadgets)}"
+        say(f"The model is that of {trainer.base.path}; {learn} · Ctrl-C is safe")
         return
-    epoch = trainer.seconds_per_epoch()
+    if not resume:  # a resumed run keeps what it was begun with
+        say(f"{trainer.precision.name}, because {trainer.precision.reason}")
     left = max(recipe.epochs - done, 0)
     needed = f"for at most {counted(left, 'epoch')} more" if done else "if all epochs are needed"
+    then = f", then about {duration(gadgets)} for the gadgets" if recipe.gadgets else ""
     say(
         f"{trainer.model.parameter_count:,} parameters · about {duration(epoch)} an epoch, "
-        f"{duration(epoch * left)} {needed} · Ctrl-C is safe"
+        f"{duration(epoch * left)} {needed}{then} · Ctrl-C is safe"
     )
 
 
@@ -150,6 +160,8 @@ def _print_epochs(now: "Progress") -> None:
 
 
 def _line(now: "Progress") -> str:
+    if now.doing:
+        return f"{now.gadgets}: {now.doing}"
     dev = "" if now.dev is None else f"  dev MRR {100 * now.dev:.2f} (best {100 * (now.best or 0):.2f})"
     return f"{now.gadgets and now.gadgets + ': '}epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
 

@@ -6,7 +6,6 @@ numbers as one that was not (on the same machine, versions and number of threads
 
 import json
 import signal
-import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -18,17 +17,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from timeplex.errors import InputError
+from timeplex.errors import DivergedError, InputError
 from timeplex.files import write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import checkpoint
 from timeplex.training.batches import Batch, Batches, random
+from timeplex.training.divergence import Diverged, check_tables, finite_loss
 from timeplex.training.negatives import Candidates, Negatives
 from timeplex.training.objective import Objective
 from timeplex.training.optimizer import RowAdagrad, dense_optimizer
-from timeplex.training.phase2 import GadgetTrainer
-from timeplex.training.precision import fastest_precision
+from timeplex.training.phase2 import GadgetTrainer, diverged_gadgets
+from timeplex.training.precision import dtype, multiply_adds, precision, units
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun, machine
 from timeplex.training.setup import Setup
@@ -83,6 +83,9 @@ class Trainer:
             self.setup.train, recipe, None if groups is None else groups.cpu().numpy(), self.model.by_instant
         )
         self.negatives = Negatives(recipe, self.setup.train, len(kb.entities), self.model.by_instant)
+        rows = min(recipe.batch_size, len(self.batches.facts))
+        size = multiply_adds(self.model, rows, self.negatives.candidates)
+        self.precision = precision(recipe.precision, units(self.device), size)
         self.by_rows = self.negatives.number > 0 and recipe.optimizer == "adagrad"
         self.rows = RowAdagrad(self.model, recipe) if self.by_rows else None
         dense = [
@@ -91,7 +94,11 @@ class Trainer:
             if not (self.by_rows and name in self.model.entity_tables)
         ]
         self.optimizer = dense_optimizer(dense, recipe)
-        self.state = State(learning_rate=recipe.learning_rate)
+        self.state = State(
+            learning_rate=recipe.learning_rate,
+            precision=self.precision.name,
+            precision_reason=self.precision.reason,
+        )
         self.best: dict[str, Tensor] = {}
         self.gadgets: dict[str, Gadget] = {}
         self.base = None if base is None else _base(base, kb, recipe)
@@ -107,7 +114,6 @@ class Trainer:
     ) -> dict[str, Any]:
         """Train to the end and return the metrics; `resume` goes on from the last checkpoint of the run folder."""
         tracking = tracking or Tracking({})
-        self.state.precision = str(fastest_precision(self.recipe.precision, self.device)).removeprefix("torch.")
         if self.run is not None:
             if not resume:
                 self.run.begin(self.setup.kb, self.recipe)
@@ -117,7 +123,10 @@ class Trainer:
             self._adopt(self.base)
         try:
             tracking.begin(self.recipe)
-            self._train(listener, checkpoint_seconds, tracking)
+            try:
+                self._train(listener, checkpoint_seconds, tracking)
+            except Diverged as found:
+                self._fall_back(found)
             metrics = self._finish(listener)
         except BaseException:
             tracking.stop()
@@ -127,12 +136,12 @@ class Trainer:
 
     def _train(self, listener: Listener | None, checkpoint_seconds: float, tracking: Tracking) -> None:
         """Go through the epochs that are left."""
-        precision = fastest_precision(self.state.precision, self.device)  # that of the checkpoint, if there is one
-        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
+        numbers = dtype(self.state.precision)  # that of the checkpoint, if there is one
+        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), numbers)
         saved = begun = time.monotonic()
         before = self.state.seconds
         with self._stopping():
-            while self.state.epoch < self.recipe.epochs and not self._has_waited_enough():
+            while not self._is_done():
                 while self.state.batch < len(self.batches):
                     self._step(objective)
                     now = time.monotonic()
@@ -149,23 +158,6 @@ class Trainer:
                 if listener is not None:
                     listener(self._progress())
 
-    def seconds_per_epoch(self) -> float:
-        """About how long an epoch takes, from the loss and gradient of some batches; nothing is changed.
-
-        The first batch is slower than others, and is left out. Where tables depend on the instant, so is a batch with
-        the many instants of a distant past: that is why the median is taken.
-        """
-        precision = fastest_precision(self.recipe.precision, self.device)
-        objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), precision)
-        candidates = self.negatives.draw(random(self.recipe.seed), self.device)
-        took = []
-        for number in range(min(4, len(self.batches))):
-            start = time.perf_counter()
-            objective(self.batches.batch(0, number, self.device), candidates).backward()  # type: ignore[no-untyped-call]
-            took.append(time.perf_counter() - start)
-        self.model.zero_grad(set_to_none=True)
-        return statistics.median(took[1:] or took) * len(self.batches)
-
     def _step(self, objective: Objective) -> None:
         state = self.state
         key = (self.recipe.seed, state.epoch, state.batch)
@@ -176,7 +168,7 @@ class Trainer:
         loss = self._backward(objective, batch, self.negatives.draw(generator, self.device))
         self.optimizer.step()
         self.model.after_step()
-        state.loss_sum += float(loss)
+        state.loss_sum += finite_loss(loss)
         state.step += 1
         state.batch += 1
 
@@ -190,6 +182,7 @@ class Trainer:
     def _end_epoch(self) -> None:
         """Write the trace of the epoch, and look at dev if it is time."""
         state, recipe = self.state, self.recipe
+        check_tables(self.model)
         loss = state.loss_sum / max(state.batch, 1)
         line: dict[str, Any] = {"epoch": state.epoch + 1, "step": state.step, "loss": loss, "lr": state.learning_rate}
         last = state.epoch + 1 == recipe.epochs
@@ -204,7 +197,7 @@ class Trainer:
     def _judge(self, value: float) -> None:
         """Keep the tables if they are the best so far; else lower the learning rate after some patience."""
         state, recipe = self.state, self.recipe
-        if value > state.best:
+        if state.best is None or value > state.best:
             state.best, state.best_epoch = value, state.epoch
             state.looks_since_best = state.looks_since_lowered = 0
             self.best = {name: table.detach().clone() for name, table in self.model.state_dict().items()}
@@ -222,8 +215,22 @@ class Trainer:
         if self.rows is not None:
             self.rows.learning_rate = rate
 
-    def _has_waited_enough(self) -> bool:
-        return self.state.looks_since_best >= self.recipe.patience
+    def _is_done(self) -> bool:
+        """Whether no epoch is to be added: all are done, no better one is expected, or there can be none."""
+        state = self.state
+        return bool(
+            state.epoch >= self.recipe.epochs or state.looks_since_best >= self.recipe.patience or state.diverged
+        )
+
+    def _fall_back(self, found: Diverged) -> None:
+        """End training with the best tables before it diverged; without any, there is nothing to be kept."""
+        problem = f"Training diverged in epoch {self.state.epoch + 1}: {found}."
+        hint = f"Set a smaller learning_rate than {self.recipe.learning_rate:g}"
+        if not self.best:
+            raise DivergedError(problem, f"{hint}, in another run folder.") from found
+        self.state.diverged = (
+            f"{problem} The tables of epoch {self.state.best_epoch + 1} are kept. {hint} to go on longer."
+        )
 
     def _progress(self) -> Progress:
         state = self.state
@@ -255,9 +262,13 @@ class Trainer:
             "epochs": self.state.epoch,
             "seconds": round(self.state.seconds, 1),
             "precision": self.state.precision,
+            "precision_reason": self.state.precision_reason,
             "parameters": self.model.parameter_count + phase2.get("parameters", 0),
             "machine": machine(),
         }
+        diverged = [self.state.diverged, *diverged_gadgets(phase2.get("trace", []))]
+        if any(diverged):
+            metrics["diverged"] = " ".join(filter(None, diverged))
         if phase2:
             metrics["phase2"] = {"base_dev": best.get("dev", {}), **phase2}
         if self.run is not None:
@@ -269,17 +280,12 @@ class Trainer:
         """Train the gadgets. A run that is cut off here goes on from the end of phase 1."""
         self._checkpoint()
         begun = time.monotonic()
-        looks: dict[str, list[float]] = {}
 
-        def listen(gadgets: str, epoch: int, batch: int, batches: int, loss: float, dev: float | None) -> None:
+        def listen(now: Progress) -> None:
             if self.stop_asked:
                 raise Stopped
             if listener is not None:
-                epochs, seconds, ended = self.recipe.phase2.epochs, time.monotonic() - begun, dev is not None
-                if dev is not None:
-                    looks.setdefault(gadgets, []).append(dev)
-                best = max(looks.get(gadgets, []), default=None)
-                listener(Progress(epoch, epochs, batch, batches, loss, dev, best, seconds, ended, gadgets))
+                listener(now)
 
         with self._stopping():
             self.gadgets, trace = GadgetTrainer(self.setup, self.model, self.device).fit(listen)
@@ -300,6 +306,7 @@ class Trainer:
         self.state.trace = RunFolder(base.path).trace()
         self.state.epoch, self.state.best_epoch = metrics["epochs"], metrics["best_epoch"] - 1
         self.state.seconds, self.state.precision = metrics["seconds"], metrics["precision"]
+        self.state.precision_reason = metrics.get("precision_reason", "")
         self.state.looks_since_best = self.recipe.patience  # so that no epoch is added
 
     # Checkpoints ------------------------------------------------------------------------------------------

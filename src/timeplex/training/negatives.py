@@ -42,6 +42,11 @@ class Negatives:
         if recipe.frequent and self.number >= len(self.others):
             self.number = 0
 
+    @property
+    def candidates(self) -> int:
+        """How many entities a query is compared with, but for the golds of its batch."""
+        return len(self.frequent) + self.number if self.number else self.entities
+
     def draw(self, generator: np.random.Generator, device: torch.device) -> Candidates | None:
         """Negatives for a batch; None are all entities.
 

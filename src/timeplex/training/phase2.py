@@ -3,12 +3,13 @@
 The loss is that of phase 1 with φ = φ_model + Σ strength · φ_gadget: −log Pr(o | s, r, t) − log Pr(s | r, o, t), at the
 begin of each fact, and −w log Pr(t | s, r, o) at an instant drawn from its span. Every fact is left out of the evidence
 for itself. A gadget is trained alone with the model, or all of them together; the epoch that is best on dev stays, and
-with `try_weights` the weight that is best on dev.
+with `try_weights` the weight that is best on dev. Where learning diverges it stops, and the best epoch before stays; if
+there is none, the gadgets add nothing (strength 0).
 """
 
+import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,10 @@ from timeplex.gadgets import Gadget
 from timeplex.kb.dates import Ints
 from timeplex.models.base import Model
 from timeplex.training.batches import random
+from timeplex.training.divergence import Diverged, check_tables, finite_loss
 from timeplex.training.negatives import ALL_ENTITIES, draw
 from timeplex.training.setup import Setup
+from timeplex.training.state import Listener, Progress
 from timeplex.training.validation import dev_metrics
 
 NEGATIVES = 100
@@ -31,8 +34,10 @@ NEGATIVES = 100
 STREAM = 2
 """Keeps the random choices of phase 2 apart from those of phase 1."""
 
-Listener = Callable[[str, int, int, int, float, float | None], None]
-"""Hears the gadgets, the epoch, the batch, the number of batches, the mean loss, and dev MRR after an epoch."""
+LARGEST = 1e9
+"""What gadgets learn stays below: they learn lengths of time, of which there are millions of days."""
+
+Tables = dict[str, dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -45,64 +50,30 @@ class GadgetTrainer:
 
     def fit(self, listener: Listener | None = None) -> tuple[dict[str, Gadget], list[dict[str, Any]]]:
         """The trained gadgets, and a line for each epoch and each weight that was tried."""
-        gadgets = {name: gadget.to(self.device) for name, gadget in self.setup.new_gadgets().items()}
-        together = self.setup.recipe.phase2.together
-        groups = [gadgets] if together else [{name: gadget} for name, gadget in gadgets.items()]
+        gadgets = self.new_gadgets()
         trace = []
-        for group in groups:
-            trace += self._train(group, listener)
-            trace += [line for name in group for line in self._weigh(name, group)]
+        for group in self.groups(gadgets):
+            learning = _Learning(self, group, listener)
+            trace += learning.epochs()
+            if learning.learned:
+                trace += [line for name in group for line in learning.weigh(name)]
         return {name: gadget.train(False) for name, gadget in gadgets.items()}, trace
 
-    def _train(self, gadgets: dict[str, Gadget], listener: Listener | None) -> list[dict[str, Any]]:
-        settings, names = self.setup.recipe.phase2, " + ".join(gadgets)
-        groups = [
-            {"params": [each for each in gadget.parameters() if each.requires_grad], "lr": gadget.options.learning_rate}
-            for gadget in gadgets.values()
-        ]
-        optimizer = torch.optim.Adagrad(groups)
-        facts = len(self.setup.train)
-        batches = -(-facts // settings.batch_size)
-        best, trace, start = (-1.0, self._tables(gadgets)), [], time.monotonic()
-        for epoch in range(settings.epochs):
-            order = random(self.setup.recipe.seed, STREAM, epoch).permutation(facts)
-            total = 0.0
-            for number in range(batches):
-                rows = order[number * settings.batch_size : (number + 1) * settings.batch_size]
-                optimizer.zero_grad(set_to_none=True)
-                loss = self._loss(gadgets, rows, (epoch, number))
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                total += float(loss.detach())
-                if listener is not None:
-                    listener(names, epoch + 1, number + 1, batches, total / (number + 1), None)
-            dev = self._dev(gadgets)
-            value = dev.get("mrr", -total)
-            if value > best[0] or epoch == 0:
-                best = (value, self._tables(gadgets))
-            seconds = round(time.monotonic() - start, 1)
-            trace.append(
-                {"gadgets": names, "epoch": epoch + 1, "loss": total / batches, "dev": dev, "seconds": seconds}
-            )
-            if listener is not None:
-                listener(names, epoch + 1, batches, batches, total / batches, dev.get("mrr"))
-        for name, gadget in gadgets.items():
-            gadget.load_state_dict(best[1][name])
-        return trace
+    def new_gadgets(self) -> dict[str, Gadget]:
+        """The recipe's gadgets, which have not learned yet."""
+        return {name: gadget.to(self.device) for name, gadget in self.setup.new_gadgets().items()}
 
-    def _weigh(self, name: str, gadgets: dict[str, Gadget]) -> list[dict[str, Any]]:
-        """Try other weights of a gadget on dev, and keep the best."""
-        gadget, tried = gadgets[name], []
-        weights = sorted({float(gadget.strength), *gadget.options.try_weights})
-        if len(weights) == 1:
-            return []
-        for weight in weights:
-            gadget.strength.fill_(weight)
-            tried.append({"gadgets": name, "weight": weight, "dev": self._dev(gadgets)})
-        gadget.strength.fill_(max(tried, key=lambda line: line["dev"].get("mrr", 0.0))["weight"])
-        return tried
+    def groups(self, gadgets: dict[str, Gadget]) -> list[dict[str, Gadget]]:
+        """Those that learn at the same time."""
+        if self.setup.recipe.phase2.together:
+            return [gadgets]
+        return [{name: gadget} for name, gadget in gadgets.items()]
 
-    def _loss(self, gadgets: dict[str, Gadget], rows: Ints, key: tuple[int, int]) -> Tensor:
+    def trial(self, gadgets: dict[str, Gadget], facts: int) -> None:
+        """What a step with so many facts costs: the loss and the gradient, without the step."""
+        self.loss(gadgets, np.arange(facts), (0, 0)).backward()  # type: ignore[no-untyped-call]
+
+    def loss(self, gadgets: dict[str, Gadget], rows: Ints, key: tuple[int, int]) -> Tensor:
         """The loss of a batch of training facts."""
         settings, train = self.setup.recipe.phase2, self.setup.train
         generator = random(self.setup.recipe.seed, STREAM, *key)
@@ -167,12 +138,105 @@ class GadgetTrainer:
         return Answers(self.model, self.setup.recipe.inverse)
 
     @torch.no_grad()
-    def _dev(self, gadgets: dict[str, Gadget]) -> dict[str, float]:
+    def dev(self, gadgets: dict[str, Gadget]) -> dict[str, float]:
+        """How the model and these gadgets do on dev; nothing where there are no dev facts."""
         return dev_metrics(self.setup, self.model, self.device, gadgets) if len(self.setup.kb.valid) else {}
 
-    @staticmethod
-    def _tables(gadgets: dict[str, Gadget]) -> dict[str, dict[str, Tensor]]:
+
+class _Learning:
+    """How a group of gadgets learns."""
+
+    def __init__(self, trainer: GadgetTrainer, gadgets: dict[str, Gadget], listener: Listener | None) -> None:
+        self.trainer, self.gadgets, self.listener = trainer, gadgets, listener
+        self.names, self.settings = " + ".join(gadgets), trainer.setup.recipe.phase2
+        self.batches = -(-len(trainer.setup.train) // self.settings.batch_size)
+        groups = [
+            {"params": [each for each in gadget.parameters() if each.requires_grad], "lr": gadget.options.learning_rate}
+            for gadget in gadgets.values()
+        ]
+        self.optimizer = torch.optim.Adagrad(groups)
+        self.start = time.monotonic()
+        self.learned = False  # whether there was an epoch that did not diverge
+        self.now = Progress(1, self.settings.epochs, 0, self.batches, 0.0, None, None, 0.0, False, self.names)
+
+    def epochs(self) -> list[dict[str, Any]]:
+        """All epochs; the best tables stay."""
+        best, kept, trace = -math.inf, self._tables(), []
+        for epoch in range(self.settings.epochs):
+            line: dict[str, Any] = {"gadgets": self.names, "epoch": epoch + 1}
+            trace.append(line)
+            try:
+                line["loss"] = self._epoch(epoch)
+            except Diverged as found:
+                line["diverged"] = str(found)
+                break
+            line["dev"] = self._dev()
+            value = line["dev"].get("mrr", -line["loss"])
+            if value > best:
+                best, kept, self.learned = value, self._tables(), True
+            line["seconds"] = round(time.monotonic() - self.start, 1)
+        for name, gadget in self.gadgets.items():
+            gadget.load_state_dict(kept[name])
+            if not self.learned:
+                gadget.strength.fill_(0.0)
+        return trace
+
+    def weigh(self, name: str) -> list[dict[str, Any]]:
+        """Try other weights of a gadget on dev, and keep the best."""
+        gadget, tried = self.gadgets[name], []
+        weights = sorted({float(gadget.strength), *gadget.options.try_weights})
+        if len(weights) == 1:
+            return []
+        for weight in weights:
+            gadget.strength.fill_(weight)
+            self._tell(ended=False, doing=f"weight {weight:g} of {name}")
+            tried.append({"gadgets": name, "weight": weight, "dev": self.trainer.dev(self.gadgets)})
+        gadget.strength.fill_(max(tried, key=lambda line: line["dev"].get("mrr", 0.0))["weight"])
+        return tried
+
+    def _epoch(self, epoch: int) -> float:
+        """One pass through the facts; the mean loss."""
+        setup, size, total = self.trainer.setup, self.settings.batch_size, 0.0
+        order = random(setup.recipe.seed, STREAM, epoch).permutation(len(setup.train))
+        for number in range(self.batches):
+            rows = order[number * size : (number + 1) * size]
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.trainer.loss(self.gadgets, rows, (epoch, number))
+            total += finite_loss(loss.detach())
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            self._tell(epoch=epoch + 1, batch=number + 1, loss=total / (number + 1), dev=None, ended=False)
+        for gadget in self.gadgets.values():
+            check_tables(gadget, LARGEST)
+        return total / self.batches
+
+    def _dev(self) -> dict[str, float]:
+        """A look at dev after an epoch."""
+        self._tell(ended=False, doing="looking at dev")
+        dev = self.trainer.dev(self.gadgets)
+        looks = [mrr for mrr in (self.now.best, dev.get("mrr")) if mrr is not None]
+        self._tell(ended=True, dev=dev.get("mrr"), best=max(looks, default=None))
+        return dev
+
+    def _tell(self, doing: str = "", **changes: Any) -> None:
+        seconds = time.monotonic() - self.start
+        self.now = replace(self.now, doing=doing, seconds=seconds, **changes)
+        if self.listener is not None:
+            self.listener(self.now)
+
+    def _tables(self) -> Tables:
         return {
             name: {key: table.detach().clone() for key, table in gadget.state_dict().items()}
-            for name, gadget in gadgets.items()
+            for name, gadget in self.gadgets.items()
         }
+
+
+def diverged_gadgets(trace: list[dict[str, Any]]) -> list[str]:
+    """Sentences on the groups of gadgets that diverged, from the lines that training them left."""
+    sentences = []
+    for line in trace:
+        if "diverged" in line:
+            kept = "What was learned before is kept." if line["epoch"] > 1 else "They add nothing (weight 0)."
+            problem = f"The gadgets {line['gadgets']} diverged in epoch {line['epoch']}: {line['diverged']}. {kept}"
+            sentences.append(f"{problem} Set smaller learning rates of theirs, and train them alone with --base.")
+    return sentences

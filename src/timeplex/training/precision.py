@@ -1,55 +1,91 @@
-"""What numbers the large products are made of: float32, or bfloat16 where that works and is faster."""
+"""What numbers the large products are made of: float32, or bfloat16 where that is faster.
 
-import subprocess
-import sys
-import time
-from functools import cache
+`auto` decides by what is known before anything is multiplied: the units of the device and the size of the products. So
+the same command gives the same tables whatever else the machine has to do, and a small KB, which would gain nothing,
+the same on any processor.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
 from timeplex.errors import InputError
+from timeplex.models.base import Model
 
-TRIAL = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"
+LARGE = 300_000_000
+"""From so many multiply-adds in a product on, bfloat16 is worth it: below, float32 takes a few milliseconds, too."""
 
+SETTING = "TIMEPLEX_BFLOAT16"
+"""The environment variable that says whether there are units for bfloat16: 1 or 0, whatever the device says."""
 
-@cache
-def bfloat16_works() -> bool:
-    """Whether this processor can multiply bfloat16.
-
-    Some virtual machines announce units for it (AMX) that they have not got: then the first product ends the process,
-    and no exception tells. So where they are announced, a process of its own tries it, which takes as long as it takes
-    to import torch.
-    """
-    if not torch.cpu._is_amx_tile_supported():
-        return True
-    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False)  # noqa: S603 - our own text
-    return trial.returncode == 0
+AMPERE = 8
+"""The first generation of CUDA devices with units for bfloat16."""
 
 
-def fastest_precision(wanted: str, device: torch.device) -> torch.dtype:
-    """float32, or bfloat16 where it is asked for or, with `auto`, found to be clearly faster by a short measurement."""
-    if wanted == "float32":
-        return torch.float32
-    if device.type == "cpu" and not bfloat16_works():
-        if wanted == "auto":
-            return torch.float32
-        raise InputError(
-            "This machine announces products of bfloat16 numbers, but cannot make them.",
-            "Set precision to float32 or auto.",
-        )
-    if wanted == "bfloat16":
-        return torch.bfloat16
-    took = {dtype: _seconds(dtype, device) for dtype in (torch.float32, torch.bfloat16)}
-    return torch.bfloat16 if took[torch.bfloat16] < 0.75 * took[torch.float32] else torch.float32
+class Units(NamedTuple):
+    """Whether a device has fast units for bfloat16, and how that is known."""
+
+    fast: bool
+    known: str
 
 
-def _seconds(dtype: torch.dtype, device: torch.device) -> float:
-    """How long a product takes."""
-    a, b = (torch.ones(512, 512, dtype=dtype, device=device) for _ in range(2))
-    a @ b
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        (a @ b)[0, 0].item()
-        times.append(time.perf_counter() - start)
-    return min(times)
+class Precision(NamedTuple):
+    """The numbers of the products, and why these."""
+
+    dtype: torch.dtype
+    reason: str
+
+    @property
+    def name(self) -> str:
+        """Such as float32."""
+        return str(self.dtype).removeprefix("torch.")
+
+
+def precision(wanted: str, units: Units, multiply_adds: int) -> Precision:
+    """What the recipe wants; for `auto`, bfloat16 if there are units for it and the products are large."""
+    if wanted != "auto":
+        return Precision(dtype(wanted), "the recipe says so")
+    if multiply_adds < LARGE:
+        size = f"{multiply_adds / 1e6:,.1f} million multiply-adds, below {LARGE // 10**6}"
+        return Precision(torch.float32, f"the products are small ({size})")
+    return Precision(torch.bfloat16 if units.fast else torch.float32, units.known)
+
+
+def dtype(name: str) -> torch.dtype:
+    """The numbers of that name: float32 or bfloat16."""
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}[name]
+
+
+def multiply_adds(model: Model, rows: int, candidates: int) -> int:
+    """How large a product is: so many queries with so many candidates, over the width of an entity's vectors."""
+    width: int = sum(getattr(model, name)[0].numel() for name in model.entity_tables)
+    return rows * candidates * width
+
+
+def units(device: torch.device) -> Units:
+    """What is known of a device's units for bfloat16, or what the environment says of them."""
+    said = os.environ.get(SETTING, "")
+    if said not in ("", "0", "1"):
+        raise InputError(f"{SETTING} is {said!r}.", "Set it to 1 or 0, or not at all.")
+    if said:
+        return Units(said == "1", f"{SETTING} is {said}")
+    if device.type == "cuda":
+        fast = torch.cuda.get_device_capability(device)[0] >= AMPERE
+        return Units(fast, f"the GPU has {'' if fast else 'no '}units for bfloat16")
+    if device.type == "cpu":
+        fast = _avx512_bf16()
+        return Units(fast, f"the processor has {'' if fast else 'no '}units for bfloat16 (AVX512-BF16)")
+    return Units(False, f"of {device.type} devices it is not known whether bfloat16 is faster")
+
+
+def _avx512_bf16() -> bool:
+    """Whether the processor has AVX512-BF16, by torch if this version of it tells, else by the kernel."""
+    told = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    if told is not None:
+        return bool(told())
+    try:
+        return "avx512_bf16" in Path("/proc/cpuinfo").read_text().split()
+    except OSError:
+        return False

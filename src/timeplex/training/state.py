@@ -1,6 +1,5 @@
 """Where a training stands, and what is told of it."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,12 +18,14 @@ class State:
     batch: int = 0
     loss_sum: float = 0.0
     learning_rate: float = 0.0
-    best: float = -math.inf
+    best: float | None = None
     best_epoch: int = -1
     looks_since_best: int = 0
     looks_since_lowered: int = 0
     seconds: float = 0.0
     precision: str = "float32"
+    precision_reason: str = ""
+    diverged: str = ""  # what was found when training diverged, which ends it
     trace: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -42,6 +43,7 @@ class Progress:
     seconds: float
     ended: bool
     gadgets: str = ""  # those that learn in phase 2
+    doing: str = ""  # what goes on if nothing is learned
 
 
 Listener = Callable[[Progress], None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from timeplex.errors import InputError
+from timeplex.errors import DivergedError, InputError
 from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
@@ -100,7 +100,10 @@ def _stage(
 
     def objective(trial: Any) -> float:
         settings = {key: _suggest(trial, key, space, recipe) for key, space in free.items()}
-        metrics = Trainer(kb, with_values(recipe, settings)).fit()
+        try:
+            metrics = Trainer(kb, with_values(recipe, settings)).fit()
+        except DivergedError:
+            return 0.0  # as bad as can be; the search goes on
         return float(metrics["dev"].get("mrr", 0.0))
 
     def report(study: Any, trial: Any) -> None:
