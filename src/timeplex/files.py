@@ -1,11 +1,14 @@
 """How files are written and opened: whole or not at all, and never through a link or a pipe that somebody planted."""
 
 import hashlib
+import json
+import math
 import os
 import stat
 import tempfile
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from timeplex.errors import DamagedError, InputError
 
@@ -67,3 +70,22 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = True, sort_keys: bool = False) -> str:
+    """A value as JSON that every reader understands: a number that is none, or not finite, becomes null."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, allow_nan=False)
+    except ValueError:
+        return json.dumps(
+            _finite(value), indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, allow_nan=False
+        )
+
+
+def _finite(value: Any) -> Any:
+    """The same with None for every float that is not finite."""
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

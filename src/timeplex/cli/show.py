@@ -4,7 +4,6 @@ Names, rows and paths come from files of anyone's making. None of them is taken 
 of theirs reaches the terminal that it would act upon (see `visible`).
 """
 
-import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +11,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from timeplex.files import to_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +49,7 @@ def say(sentence: str = "") -> None:
 def print_json(value: Any) -> None:
     """One JSON object on standard output."""
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
-    written = json.dumps(value, indent=1, ensure_ascii=plain)
+    written = to_json(value, indent=1, ensure_ascii=plain)
     # An acting character can only stand in a string, where its escape means the same.
     typer.echo(ACTING.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written))
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from timeplex.errors import InputError
-from timeplex.files import write_whole
+from timeplex.files import to_json, write_whole
 from timeplex.kb.store import MANIFEST
 from timeplex.training.run import TrainedRun
 
@@ -33,7 +33,7 @@ def kept(run: TrainedRun, file: str, kind: type[Fitted], fit: Callable[[], Fitte
     values = fitted.model_dump(mode="json")
     written = {"run": mark, "sha256": _digest(values), "fitted": values}
     with suppress(InputError):
-        write_whole(run.path / file, json.dumps(written, indent=1).encode())
+        write_whole(run.path / file, to_json(written, indent=1).encode())
     return fitted
 
 
@@ -52,10 +52,10 @@ def _read(path: Path, mark: str, kind: type[Fitted]) -> Fitted | None:
         values = found["fitted"]
         if found["run"] != mark or found["sha256"] != _digest(values):
             return None
-        return kind.model_validate_json(json.dumps(values))
+        return kind.model_validate_json(to_json(values))
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return None
 
 
 def _digest(values: object) -> str:
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(to_json(values, sort_keys=True).encode()).hexdigest()

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.errors import DamagedError, InputError
-from timeplex.files import checksum
+from timeplex.files import checksum, to_json
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
@@ -156,7 +156,7 @@ def verify(folder: Path, files: Sequence[str]) -> None:
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
+    path.write_text(to_json(value, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
 def _read(path: Path) -> pl.DataFrame:

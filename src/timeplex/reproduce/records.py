@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from timeplex.errors import DamagedError
-from timeplex.files import write_whole
+from timeplex.files import to_json, write_whole
 from timeplex.reproduce.plan import DATASETS, MODELS, PAIRS, SEEDS, Cell
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Results:
 
     def write(self, name: str, values: Values) -> None:
         """Write a file of the folder."""
-        self._write(f"{name}.json", (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode())
+        self._write(f"{name}.json", (to_json(values, indent=1, ensure_ascii=False) + "\n").encode())
 
     def ranks(self, dataset: str, model: str) -> "pl.DataFrame | None":
         """The ranks of the test facts; None if they are not kept."""

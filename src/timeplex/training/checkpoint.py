@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from timeplex.errors import DamagedError
-from timeplex.files import checksum, write_whole
+from timeplex.files import checksum, to_json, write_whole
 
 POINTER = "latest.json"
 
@@ -24,7 +24,7 @@ def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
     name = f"step-{state['step']:09d}.safetensors"
     write_whole(folder / name, save({key: tensor.detach().contiguous() for key, tensor in tensors.items()}))
     pointer = {"file": name, "sha256": checksum(folder / name), "state": state}
-    write_whole(folder / POINTER, json.dumps(pointer).encode())
+    write_whole(folder / POINTER, to_json(pointer).encode())
     for path in folder.iterdir():
         if path.name not in (name, POINTER):
             path.unlink()

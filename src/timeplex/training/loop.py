@@ -4,7 +4,6 @@ Every random choice depends on (seed, epoch, batch) alone, so a run that was cut
 numbers as one that was not (on the same machine, versions and number of threads).
 """
 
-import json
 import signal
 import threading
 import time
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from timeplex.errors import DivergedError, InputError
-from timeplex.files import write_whole
+from timeplex.files import to_json, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import checkpoint
@@ -344,7 +343,7 @@ class Trainer:
 
     def _write_trace(self) -> None:
         if self.run is not None:
-            lines = "".join(json.dumps(line) + "\n" for line in self.state.trace)
+            lines = "".join(to_json(line) + "\n" for line in self.state.trace)
             write_whole(self.run.path / "trace.jsonl", lines.encode())
 
     @contextmanager

@@ -26,7 +26,7 @@ from torch import nn
 
 from timeplex.errors import DamagedError, InputError
 from timeplex.evaluation.queries import Answers, WithGadgets
-from timeplex.files import checksum, write_whole
+from timeplex.files import checksum, to_json, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
@@ -94,9 +94,9 @@ class RunFolder:
         write_whole(self.path / "model.safetensors", _packed(model))
         if recipe.gadgets:
             write_whole(self.path / GADGETS_FILE, _packed(nn.ModuleDict(gadgets)))
-        write_whole(self.path / "metrics.json", json.dumps(metrics, indent=1).encode())
+        write_whole(self.path / "metrics.json", to_json(metrics, indent=1).encode())
         sums = {name: checksum(self.path / name) for name in self.files(recipe)}
-        write_whole(self.path / store.MANIFEST, json.dumps({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
+        write_whole(self.path / store.MANIFEST, to_json({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
         for file in self.checkpoint.glob("*"):
             file.unlink()
         if self.checkpoint.exists():

@@ -4,14 +4,13 @@ The search is kept in a journal in its folder, so that it goes on where it was c
 `trials.jsonl`. Test facts are never looked at.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from timeplex.errors import DivergedError, InputError
-from timeplex.files import write_whole
+from timeplex.files import to_json, write_whole
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
 from timeplex.training.loop import Trainer
@@ -108,7 +107,7 @@ def _stage(
 
     def report(study: Any, trial: Any) -> None:
         done = [_trial(each) for each in study.trials if each.value is not None]
-        lines = "".join(json.dumps({"stage": name, **vars(each)}) + "\n" for each in done)
+        lines = "".join(to_json({"stage": name, **vars(each)}) + "\n" for each in done)
         write_whole(folder / f"trials-{name}.jsonl", lines.encode())
         if listener is not None:
             listener(_trial(trial))

@@ -8,6 +8,7 @@ import narwhals as nw
 import polars as pl
 
 from timeplex.errors import InputError
+from timeplex.files import to_json
 from timeplex.kb import dates
 from timeplex.kb.dates import Granularity
 from timeplex.kb.problems import Action, Kind, record
@@ -25,7 +26,7 @@ def read_frame(frame: Any, *, source: str, split: str, columns: Columns) -> Tabl
 
     def raw(positions: Sequence[int]) -> list[str]:
         shown = rows.drop("line")[list(positions)]
-        return [json.dumps(row, ensure_ascii=False) for row in shown.iter_rows(named=True)]
+        return [to_json(row, ensure_ascii=False) for row in shown.iter_rows(named=True)]
 
     return Table(source, split, rows, raw)
 
@@ -150,5 +151,5 @@ def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -
 def _scalar(value: Any) -> str | None:
     """A JSON value as text; lists and objects as JSON, which is no date and an honest name."""
     if isinstance(value, list | dict):
-        value = json.dumps(value, ensure_ascii=False)
+        value = to_json(value, ensure_ascii=False)
     return None if value is None else _text(value)
