@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -235,3 +237,60 @@ def test_the_papers_search_has_two_stages(timeplex, small: str, tmp_path: Path) 
     assert (len(first), len(second)) == (2, 1)
     assert set(first[0]) == {"l2", "smooth", "learning_rate", "batch_size"}
     assert set(second[0]) == {"options.alpha", "options.beta", "options.gamma"}
+
+
+def strictly(text: str) -> Any:
+    """As a reader of JSON that keeps to the standard."""
+    return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_the_precision_and_its_reason_are_told_and_recorded(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    told = timeplex("train", small, "-o", str(tmp_path / "run"), *FAST).out.splitlines()[1]
+    metrics = strictly((tmp_path / "run" / "metrics.json").read_text())
+    assert told == f"{metrics['precision']}, because {metrics['precision_reason']}"
+    assert told.startswith("float32, because the products are small")
+
+
+def test_a_variable_that_says_nothing_about_bfloat16(timeplex, small: str, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setenv("TIMEPLEX_BFLOAT16", "maybe")
+    assert "TIMEPLEX_BFLOAT16" in timeplex("train", small, "-o", "run").complaint()
+
+
+def test_how_long_the_gadgets_take_is_told(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    whole = timeplex("train", small, "-o", str(tmp_path / "whole"), *FAST).out
+    assert re.search(r"an epoch, \d+ s if all epochs are needed, then about \d+ s for the gadgets", whole)
+    base = timeplex("train", small, "-o", str(tmp_path / "base"), *FAST, "--model", "timeplex-base").out
+    assert "for the gadgets" not in base
+
+
+@pytest.mark.parametrize("facts", [15, 300])
+@pytest.mark.parametrize("model", ["timeplex", "complex"])
+def test_a_training_that_diverges_is_one_sentence(timeplex, tmp_path: Path, model: str, facts: int) -> None:  # type: ignore[no-untyped-def]
+    """With and without dev facts, of which small KBs have none."""
+    kb = package.generate(300, seed=0)
+    kb.to_polars().drop("split").head(facts).write_csv(tmp_path / "kb.csv")
+    answer = timeplex("train", tmp_path / "kb.csv", "-o", tmp_path / "run", "--model", model, "--json", *FAST,
+                      "--set", "learning_rate=1e30")  # fmt: skip
+    assert answer.code == 2
+    assert answer.out == ""
+    assert "diverged in epoch 1" in answer.err.splitlines()[-1]
+    assert "Set a smaller learning_rate than 1e+30" in answer.err.splitlines()[-1]
+    assert "Traceback" not in answer.err
+    assert not (tmp_path / "run" / "MANIFEST.json").exists()
+
+
+@pytest.mark.parametrize("facts", [15, 300])
+def test_gadgets_that_diverge_leave_the_model(timeplex, tmp_path: Path, facts: int) -> None:  # type: ignore[no-untyped-def]
+    kb = package.generate(300, seed=0)
+    kb.to_polars().drop("split").head(facts).write_csv(tmp_path / "kb.csv")
+    wild = [word for name in ("recurrence", "pair") for word in ("--set", f"gadgets.{name}.learning_rate=1e30")]
+    answer = timeplex("train", tmp_path / "kb.csv", "-o", tmp_path / "run", "--json", *FAST, *wild)
+    assert answer.code == 0
+    assert "warning: The gadgets recurrence + pair diverged in epoch 1" in answer.err
+    metrics = strictly(answer.out)
+    assert "weight 0" in metrics["diverged"]
+    strictly((tmp_path / "run" / "metrics.json").read_text())
+    fact = kb.to_polars().row(0, named=True)
+    asked = timeplex("rank", tmp_path / "run", "--subject", fact["subject"], "--relation", fact["relation"],
+                     "--at", fact["begin"], "--json")  # fmt: skip
+    assert all(0 <= row["probability"] <= 1 for row in strictly(asked.out)["answers"])

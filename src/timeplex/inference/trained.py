@@ -6,6 +6,7 @@
 >>> trained.when("Angela Merkel", "headOfGovernment", "Germany")                            # doctest: +SKIP
 """
 
+import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -66,11 +67,14 @@ def train(
 
     With nothing else said the full TimePlex is trained, by a recipe that suits the KB's size. `model` names another
     one, `recipe` is a TOML file, `settings` are single changes such as "epochs=20". A KB without dev facts is split at
-    random, 8 : 1 : 1. `listener` is called after every batch with where training stands (`training.state.Progress`).
+    random, 8 : 1 : 1. A training that diverges ends with the best tables before that and a warning, or with an error if
+    there are none. `listener` is called after every batch with where training stands (`training.state.Progress`).
     """
     data = with_dev(kb if isinstance(kb, TemporalKB) else read(kb))
     chosen = recipe_for(data, model, None if recipe is None else Path(recipe), settings)
-    Trainer(data, chosen, Path(output), device).fit(listener)
+    metrics = Trainer(data, chosen, Path(output), device).fit(listener)
+    if "diverged" in metrics:
+        warnings.warn(metrics["diverged"], stacklevel=2)
     return load(output, device)
 
 

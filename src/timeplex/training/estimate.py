@@ -77,10 +77,10 @@ def _gadgets(trainer: Trainer) -> float:
     for group in second.groups(gadgets):
         batch = min(settings.batch_size, facts)
         learning = _scaled(lambda rows, group=group: second.trial(group, rows), batch) * facts / batch  # type: ignore[misc]
-        tried = sum(len({gadget.options.weight, *gadget.options.try_weights}) for gadget in group.values())
-        looks = settings.epochs + (tried if tried > len(group) else 0)
+        tried = [len({gadget.options.weight, *gadget.options.try_weights}) for gadget in group.values()]
+        looks = settings.epochs + sum(number for number in tried if number > 1)
         seconds += settings.epochs * learning + looks * _look(trainer, group)
-    return seconds
+    return seconds + _look(trainer, gadgets)
 
 
 def _look(trainer: Trainer, gadgets: dict[str, Gadget] | None = None) -> float:

@@ -50,6 +50,9 @@ class GadgetTrainer:
 
     def fit(self, listener: Listener | None = None) -> tuple[dict[str, Gadget], list[dict[str, Any]]]:
         """The trained gadgets, and a line for each epoch and each weight that was tried."""
+        if listener is not None:
+            epochs, names = self.setup.recipe.phase2.epochs, " + ".join(self.setup.recipe.gadgets)
+            listener(Progress(1, epochs, 0, 1, 0.0, None, None, 0.0, False, names, "counting the training facts"))
         gadgets = self.new_gadgets()
         trace = []
         for group in self.groups(gadgets):
