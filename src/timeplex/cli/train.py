@@ -65,10 +65,10 @@ def train(
     try:
         with display(as_json) as listener:
             metrics = trainer.fit(listener, resume=resume, tracking=tracking)
-    except Stopped:
+    except Stopped as stopped:
         again = " ".join(["timeplex train --resume -o", str(output), *(f"--track {name}" for name in trackers)])
         say(f"Stopped after {trainer.state.step} steps. Go on with: {again}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.code) from None
     _report(trainer, metrics, output, as_json)
 
 

@@ -10,7 +10,7 @@ import statistics
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ from timeplex.training.tracking import Tracking
 from timeplex.training.validation import dev_metrics
 
 CHECKPOINT_SECONDS = 60.0
+STOPPING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def _base(folder: Path, kb: TemporalKB, recipe: Recipe) -> TrainedRun:
@@ -96,6 +97,7 @@ class Trainer:
         self.gadgets: dict[str, Gadget] = {}
         self.base = None if base is None else _base(base, kb, recipe)
         self.stop_asked = False
+        self.stop_signal = int(signal.SIGINT)
 
     def fit(
         self,
@@ -106,14 +108,19 @@ class Trainer:
         tracking: Tracking | None = None,
     ) -> dict[str, Any]:
         """Train to the end and return the metrics; `resume` goes on from the last checkpoint of the run folder."""
-        tracking = tracking or Tracking({})
+        with nullcontext() if self.run is None else self.run.in_training(self.recipe, resume=resume):
+            return self._fit(listener, resume, checkpoint_seconds, tracking or Tracking({}))
+
+    def _fit(
+        self, listener: Listener | None, resume: bool, checkpoint_seconds: float, tracking: Tracking
+    ) -> dict[str, Any]:
         self.state.precision = str(fastest_precision(self.recipe.precision, self.device)).removeprefix("torch.")
         if self.run is not None:
             if not resume:
                 self.run.begin(self.setup.kb, self.recipe)
             elif (found := checkpoint.read(self.run.checkpoint)) is not None:
                 self._restore(*found)
-        if self.base is not None and not resume:
+        if self.base is not None and self.state.step == self.state.epoch == 0:
             self._adopt(self.base)
         try:
             tracking.begin(self.recipe)
@@ -143,7 +150,7 @@ class Trainer:
                         self._checkpoint()
                         saved = now
                     if self.stop_asked:
-                        raise Stopped
+                        raise Stopped(self.stop_signal)
                 self._end_epoch()
                 tracking.update(self.state.trace)
                 if listener is not None:
@@ -273,7 +280,7 @@ class Trainer:
 
         def listen(gadgets: str, epoch: int, batch: int, batches: int, loss: float, dev: float | None) -> None:
             if self.stop_asked:
-                raise Stopped
+                raise Stopped(self.stop_signal)
             if listener is not None:
                 epochs, seconds, ended = self.recipe.phase2.epochs, time.monotonic() - begun, dev is not None
                 if dev is not None:
@@ -342,16 +349,20 @@ class Trainer:
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """While training, Ctrl-C only asks to stop; the loop then saves and leaves."""
+        """While training, a signal that ends a process only asks to stop; the loop then saves and leaves."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def ask(number: int, frame: object) -> None:
-            self.stop_asked = True
+            self.stop_asked, self.stop_signal = True, number
 
-        before = signal.signal(signal.SIGINT, ask)
+        # One that is ignored stays so: `nohup` asks for it.
+        before = {each: signal.getsignal(each) for each in STOPPING if signal.getsignal(each) != signal.SIG_IGN}
         try:
+            for each in before:
+                signal.signal(each, ask)
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for each, handler in before.items():
+                signal.signal(each, handler)
