@@ -51,6 +51,7 @@ def train(
             raise InputError("A resumed run has its KB and its recipe.", "Give --resume and -o RUN alone.")
         folder = RunFolder(output)
         if folder.is_finished:
+            folder.tidy()
             raise InputError(f"{output} is finished.", "Nothing is left to do.")
         if not folder.is_begun:
             raise InputError(f"{output} is not a run that was begun.", "Start one with: timeplex train KB -o RUN")

@@ -121,6 +121,11 @@ class RunFolder:
         write_whole(self.path / store.MANIFEST, json.dumps({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
         checkpoint.remove(self.checkpoint)
 
+    def tidy(self) -> None:
+        """Remove the checkpoint of a finished run, if the process died before it could."""
+        with locked(self.path):
+            checkpoint.remove(self.checkpoint)
+
     def load(self, device: torch.device | None = None) -> "TrainedRun":
         """The trained model with all that it needs, after checking every checksum."""
         if not self.is_finished:
