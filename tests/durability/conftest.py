@@ -12,21 +12,21 @@ EVERY = os.environ.get("TIMEPLEX_CRASH") == "all"
 """Try each step of each verb, not only a sample of those that take long."""
 
 FAST = (
-    *("--model", "timeplex", "--set", "epochs=2", "--set", "options.dimension=4", "--set", "batch_size=16"),
+    *("--model", "timeplex", "--set", "epochs=2", "--set", "options.dimension=4", "--set", "batch_size=64"),
     *("--set", "phase2.epochs=1", "--set", "precision=float32"),
 )
 
 RECIPE = """
 model = "complex"
 epochs = 1
-batch_size = 16
+batch_size = 64
 time_weight = 0.0
 precision = "float32"
 [options]
 dimension = 4
 """
 
-PEOPLE = [f"p{number}" for number in range(12)]
+PEOPLE = [f"p{number}" for number in range(40)]
 PLACES = [f"q{number}" for number in range(4)]
 
 
@@ -35,9 +35,9 @@ def table(shift: int) -> str:
     lines = ["subject,relation,object,begin,end"]
     for at, person in enumerate(PEOPLE):
         place, other = PLACES[at % 4], PLACES[(at + shift) % 4]
-        lines.append(f"{person},bornIn,{place},{1900 + 3 * at},{1900 + 3 * at}")
-        lines.append(f"{person},worksFor,{other},{1920 + 3 * at + shift},{1931 + 3 * at}")
-        lines.append(f"{person},memberOf,{place},{1925 + 3 * at},")
+        lines.append(f"{person},bornIn,{place},{1900 + at},{1900 + at}")
+        lines.append(f"{person},worksFor,{other},{1920 + at + shift},{1931 + at}")
+        lines.append(f"{person},memberOf,{place},{1925 + at},")
     return "\n".join([*lines, "p1,worksFor,q1,soon,1950", ""])
 
 

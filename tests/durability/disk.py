@@ -39,7 +39,7 @@ class Disk:
         self.root = Folder()
         self.open: dict[int, File | Folder] = {}
         for path, data in sorted(before.items()):
-            parent, name = self._find(os.path.join(self.place, path))
+            parent, name = self._find(f"{self.place}/{path}")
             node = Folder() if data is None else File(data, data)
             parent.names[name] = parent.safe[name] = node
 
@@ -101,7 +101,7 @@ class Disk:
         return folder, name
 
     def _node(self, path: str) -> "File | Folder":
-        if os.path.samefile(path, self.place) if os.path.exists(path) else path == self.place:
+        if path == self.place:
             return self.root
         parent, name = self._find(path)
         return parent.names[name]

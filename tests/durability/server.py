@@ -3,6 +3,7 @@
 It has used no thread yet (polars and torch do not survive a fork otherwise). Requests and answers are lines of JSON.
 """
 
+import gc
 import json
 import os
 import pickle
@@ -21,11 +22,12 @@ class Server:
     def __init__(self) -> None:
         calm = {"OMP_NUM_THREADS": "1", "POLARS_MAX_THREADS": "1", "COLUMNS": "200", "MPLBACKEND": "Agg"}
         ours = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}  # it is slow
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.durability.server"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **calm, "PYTHONPATH": ours},
+            env={**kept, **calm, "PYTHONPATH": ours},
             text=True,
         )
 
@@ -122,7 +124,7 @@ def _redirect(folder: str, stdout: str) -> None:
         target = os.open(f"{folder}.{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(target, descriptor)
         os.close(target)
-        stream = open(descriptor, "w", closefd=False)  # noqa: PTH123, SIM115
+        stream = open(descriptor, "w", closefd=False)  # noqa: SIM115
         setattr(sys, f"std{name}", stream)
     if stdout == "broken":
         reading, writing = os.pipe()
@@ -145,6 +147,7 @@ def _serve() -> None:
     torch.set_num_threads(1)
     torch.optim.Adagrad([torch.zeros(1, requires_grad=True)])  # which imports much
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    gc.freeze()  # so that a child does not copy what it only looks at
     for line in sys.stdin:
         request = json.loads(line)
         if "wait" in request:

@@ -18,6 +18,11 @@ WATCHED = ("os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.syml
 Step = tuple[Any, ...]
 
 
+def absolute(path: str | Path) -> str:
+    """The whole path; a link stays a link."""
+    return str(Path(path).absolute())
+
+
 class Shim:
     """Behaves as `os`. `how` is what happens at step `at` (from 1):
 
@@ -50,13 +55,13 @@ class Shim:
         finally:
             self.inside = False
         if name == "open":
-            self.steps.append(("opened" if reading else "create", os.path.abspath(arguments[0]), found))
+            self.steps.append(("opened" if reading else "create", absolute(arguments[0]), found))
         elif name == "write":
             self.steps.append(("write", arguments[0], bytes(arguments[1][:found])))
         elif name == "fsync":
             self.steps.append(("fsync", arguments[0]))
         elif found is not False:  # False is an exchange that this system cannot do
-            paths = [os.path.abspath(each) for each in arguments if isinstance(each, str | Path)]
+            paths = [absolute(each) for each in arguments if isinstance(each, str | Path)]
             self.steps.append(("rename" if name == "replace" else name, *paths))
         return found
 
@@ -85,6 +90,6 @@ class Shim:
             return
         path = arguments[0]
         if isinstance(path, str | bytes | Path):
-            path = os.path.abspath(os.fsdecode(path))
+            path = absolute(os.fsdecode(path))
             if path.startswith(self.place):  # libraries write elsewhere as they like
                 self.escaped.append(f"{event} {path}")

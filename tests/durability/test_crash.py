@@ -1,7 +1,7 @@
 """Stopped, failing or forgotten at any step, each verb that writes leaves the old output or the new one.
 
 And the same command again, or --resume, ends as if nothing had happened, to the bit, with nothing left over.
-TIMEPLEX_CRASH=all tries every step of the long ones, too.
+TIMEPLEX_CRASH=all tries every step of every verb; else those that write by the same functions share them.
 """
 
 import hashlib
@@ -23,9 +23,6 @@ MEASURED = ("seconds", "phase2_seconds", "left")
 KEPT = ("calibration.json", "proposals.json")
 """Files that answering adds to a run."""
 
-SLOW = 12
-"""So many steps are tried of a verb that takes long."""
-
 
 @dataclass(frozen=True)
 class Verb:
@@ -36,7 +33,7 @@ class Verb:
     made: tuple[str, ...] = ()
     again: Callable[[Path], tuple[str, ...]] | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    long: bool = False
+    most: int = 4  # so many of its steps are tried, unless all are
 
     def command(self, place: Path) -> tuple[str, ...]:
         """What to do after a failure."""
@@ -59,22 +56,22 @@ REPRODUCE = ("reproduce", "--table", "link", "--dataset", "icews14", "--model", 
 
 VERBS = {
     "import": Verb(("import", "facts.csv", "-o", "deep/er/new.kb"), ("deep/er/new.kb",)),
-    "import over an older KB": Verb(("import", "facts.csv", "-o", "old.kb"), ("old.kb",)),
+    "import over an older KB": Verb(("import", "facts.csv", "-o", "old.kb"), ("old.kb",), most=100),
     "import without exchange": Verb(("import", "facts.csv", "-o", "old.kb"), ("old.kb",), options={"exchange": False}),
     "split": Verb(("split", "whole.kb", "-o", "old.kb"), ("old.kb",)),
     "audit": Verb(("audit", "whole.kb", "-o", "out.csv", "--html", "out.html"), ("out.csv", "out.html")),
     "problems": Verb(("problems", "whole.kb", "-o", "deep/out.csv.gz"), ("deep/out.csv.gz",)),
     "fill": Verb(("fill", "run", "holes.csv", "-o", "out.csv"), ("out.csv", "run/calibration.json")),
-    "discover": Verb(("discover", "run", "-o", "out.parquet", "--min-prob", "0"), ("out.parquet",)),
-    "when": Verb(("when", "run", "p1", "worksFor", "q2", "--plot", "out.svg"), ("out.svg",)),
-    "evaluate": Verb(("evaluate", "run", "--per-query", "out.parquet"), ("out.parquet",)),
-    "diagnose": Verb(("diagnose", "run", "--distances", "out.svg"), ("out.svg",)),
-    "tune": Verb((*TUNE, "--set", "options.dimension=4"), ("search/best.json",), ("search",), long=True),
-    "train": Verb(TRAIN, (), ("new",), resumed("new", TRAIN), {"checkpoint_seconds": 0}, long=True),
+    "discover": Verb(("discover", "run", "-o", "out.parquet", "--most", "3"), ("out.parquet",), most=3),
+    "when": Verb(("when", "run", "p1", "worksFor", "q2", "--plot", "out.svg"), ("out.svg",), most=3),
+    "evaluate": Verb(("evaluate", "run", "--per-query", "out.parquet"), ("out.parquet",), most=3),
+    "diagnose": Verb(("diagnose", "run", "--distances", "out.svg"), ("out.svg",), most=3),
+    "tune": Verb((*TUNE, "--set", "options.dimension=4"), ("search/best.json",), ("search",)),
+    "train": Verb(TRAIN, (), ("new",), resumed("new", TRAIN), {"checkpoint_seconds": 0}, 8),
     "train --resume": Verb(
-        ("train", "--resume", "-o", "cut"), (), ("cut",), resumed("cut"), {"checkpoint_seconds": 0}, long=True
+        ("train", "--resume", "-o", "cut"), (), ("cut",), resumed("cut"), {"checkpoint_seconds": 0}, 6
     ),
-    "reproduce": Verb(REPRODUCE, (), ("runs", "results"), options={"benchmark": "some.kb"}, long=True),
+    "reproduce": Verb(REPRODUCE, (), ("runs", "results"), options={"benchmark": "some.kb"}),
 }
 
 
@@ -91,7 +88,7 @@ def plain(path: Path, data: bytes) -> Any:
     """The content of a file without the seconds that something took."""
     if path.name == "MANIFEST.json" and b"metrics.json" in data:
         return sorted(json.loads(data)["sha256"])
-    if path.name == "metrics.json" or path.parts[0] == "results" and path.suffix == ".json":
+    if path.name == "metrics.json" or (path.parts[0] == "results" and path.suffix == ".json"):
         return timeless(json.loads(data))
     return [timeless(json.loads(line)) for line in data.splitlines()] if path.name == "trace.jsonl" else data
 
@@ -115,9 +112,7 @@ class Straight:
 
 
 @pytest.fixture(scope="session")
-def straight(
-    server: Server, world: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Straight]:
+def straight(server: Server, world: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Straight]:
     place = tmp_path_factory.mktemp("straight") / "place"
 
     @cache
@@ -150,7 +145,7 @@ def check(server: Server, place: Path, name: str, straight: Straight, tried: str
             for found in (contents(place, whole), straight.old, straight.new)
         )
         if not verb.options.get("exchange", True):
-            now = now or contents(place, f"{Path(whole).parent / f'.{whole}.timeplex-old'}") and old
+            now = now or (contents(place, f"{Path(whole).parent / f'.{whole}.timeplex-old'}") and old)
         assert now in (old, new), f"{tried}: {whole} is neither the old nor the new one"
     options = {key: value for key, value in verb.options.items() if key != "exchange"}
     code = server.run(place, *verb.command(place), **options)
@@ -169,9 +164,9 @@ def check_manifests(place: Path, verb: Verb) -> None:
     for name in (*verb.whole, *verb.made):
         for manifest in [*(place / name).rglob("MANIFEST.json")] if (place / name).is_dir() else []:
             sums = json.loads(manifest.read_text())["sha256"]
-            assert sums == {
-                file: hashlib.sha256((manifest.parent / file).read_bytes()).hexdigest() for file in sums
-            }, manifest
+            assert sums == {file: hashlib.sha256((manifest.parent / file).read_bytes()).hexdigest() for file in sums}, (
+                manifest
+            )
 
 
 Run = Callable[[str], Straight]
@@ -180,7 +175,7 @@ Run = Callable[[str], Straight]
 @pytest.mark.parametrize("name", VERBS)
 def test_killed_before_each_step(server: Server, world: Path, tmp_path: Path, straight: Run, name: str) -> None:
     verb, undisturbed, place = VERBS[name], straight(name), tmp_path / "place"
-    for at in spread(undisturbed.count, SLOW if verb.long else 100):
+    for at in spread(undisturbed.count, verb.most):
         fresh(world, place)
         assert server.run(place, *verb.arguments, how="kill", at=at, **verb.options) == -9
         check(server, place, name, undisturbed, f"killed before step {at}")
@@ -188,13 +183,11 @@ def test_killed_before_each_step(server: Server, world: Path, tmp_path: Path, st
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", VERBS)
-def test_the_power_fails_after_each_step(
-    server: Server, tmp_path: Path, straight: Run, name: str
-) -> None:
+def test_the_power_fails_after_each_step(server: Server, tmp_path: Path, straight: Run, name: str) -> None:
     """What was not synced is lost: names, content, or both."""
     verb, undisturbed, place = VERBS[name], straight(name), tmp_path / "place"
     states = list(outcomes(undisturbed.before, Path("/place"), undisturbed.steps))
-    for at in spread(len(states), SLOW if verb.long else 30):
+    for at in spread(len(states), min(verb.most, 6)):
         number, fate, tree = states[at - 1]
         write_tree(tree, place)
         check(server, place, name, undisturbed, f"power failed after step {number}, {fate}")
@@ -216,12 +209,10 @@ def test_what_was_done_is_safe(straight: Run, tmp_path: Path, name: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["full", "broken"])
 @pytest.mark.parametrize("name", VERBS)
-def test_each_step_fails(
-    server: Server, world: Path, tmp_path: Path, straight: Run, name: str, how: str
-) -> None:
+def test_each_step_fails(server: Server, world: Path, tmp_path: Path, straight: Run, name: str, how: str) -> None:
     """A full disk from this step on, or this one step broken: one sentence, exit code 2, nothing lost."""
     verb, undisturbed, place = VERBS[name], straight(name), tmp_path / "place"
-    for at in spread(undisturbed.count, SLOW // 2 if verb.long else 12):
+    for at in spread(undisturbed.count, 2):
         fresh(world, place)
         code = server.run(place, *verb.arguments, how=how, at=at, **verb.options)
         found, tried = report(place), f"{how} at step {at}"

@@ -2,13 +2,7 @@
 
 import hashlib
 import json
-import os
-import random
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -223,44 +217,3 @@ def test_an_existing_folder_is_not_overwritten(kb: TemporalKB, tmp_path: Path) -
     with pytest.raises(InputError, match="exists"):
         Trainer(kb, recipe(), tmp_path).fit()
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-KILLED = """
-import sys, torch
-from pathlib import Path
-from timeplex.training.loop import Trainer
-from timeplex.training.run import RunFolder
-torch.set_num_threads(1)
-run = RunFolder(Path(sys.argv[1]))
-Trainer(run.kb(), run.recipe(), run.path).fit(resume=True, checkpoint_seconds=0)
-"""
-
-
-@pytest.mark.slow
-def test_killed_at_any_moment_and_resumed_equals_straight(kb: TemporalKB, tmp_path: Path) -> None:
-    """Twenty SIGKILLs at random moments; after the last the run is finished and equal to one never killed."""
-    long = recipe(epochs=40, patience=40, plateau=40)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    Trainer(kb, long, tmp_path / "straight").fit()
-    torch.set_num_threads(before)
-    folder = RunFolder(tmp_path / "killed")
-    folder.begin(kb, long)
-    chance = random.Random(0)
-    kills = 0
-    while kills < 20 and not folder.is_finished:
-        process = subprocess.Popen([sys.executable, "-c", KILLED, str(folder.path)], stderr=subprocess.PIPE)
-        pointer = folder.checkpoint / "latest.json"
-        was = pointer.stat().st_mtime_ns if pointer.exists() else 0
-        while process.poll() is None and (not pointer.exists() or pointer.stat().st_mtime_ns == was):
-            time.sleep(0.005)  # until it has got on with the work
-        time.sleep(chance.random() * 0.1)
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        _, errors = process.communicate()
-        assert b"Traceback" not in errors, errors.decode()
-    assert kills == 20
-    finished = subprocess.run([sys.executable, "-c", KILLED, str(folder.path)], capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stderr
-    assert fingerprint(folder.path) == fingerprint(tmp_path / "straight")
