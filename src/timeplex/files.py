@@ -1,36 +1,148 @@
-"""How files are written and opened: whole or not at all, and never through a link or a pipe that somebody planted."""
+"""How files are written and opened: whole or not at all, and never through a link or a pipe that somebody planted.
 
+All that the package writes it writes here, and every step that changes the disk is a call of `os` or of `_exchange` in
+this module: the tests in tests/durability stop, fail and forget each of them. What is being written has a hidden name
+of its own (`.name.timeplex-1a2b3c4d`) and is locked by its writer; the lock ends with the process, so the next writer
+of the same name knows what was left behind by one that died, and removes it.
+"""
+
+import errno
 import hashlib
 import json
 import math
 import os
+import re
+import secrets
 import stat
-import tempfile
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 from timeplex.errors import DamagedError, InputError
 
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+FULL = (errno.ENOSPC, errno.EDQUOT)
+TEMPORARY = re.compile(r"\..*\.timeplex-(?:[0-9a-f]{8}|old)", re.DOTALL)
+
+# Writing --------------------------------------------------------------------------------------------------------------
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file that appears whole or not at all, also if the power fails; folders above it are made."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:40]}-", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
+    with writing(path):
+        _make_folder(path.parent)
+        _sweep(path)
+        temporary, descriptor = _claimed(path, _create_file)
+        try:
+            _write(descriptor, data)
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        finally:
+            os.close(descriptor)
         sync_folder(path.parent)
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write a folder of files in one step: whenever the power fails, the old folder or the new one has the name.
+
+    A folder of that name is replaced, whatever files it holds; it is for the caller to look at them first.
+    """
+    with writing(folder):
+        place = folder.resolve()  # where a link leads to, so that the link stays
+        _make_folder(place.parent)
+        recover(place)
+        _sweep(place)
+        building, descriptor = _claimed(place, _create_folder)
+        try:
+            for name, data in files.items():
+                _write_new(building / name, data)
+            os.fsync(descriptor)
+            _put(building, place)
+            sync_folder(place.parent)
+        finally:
+            remove_folder(building)  # the old one, or what was not finished
+            os.close(descriptor)
+
+
+def append(path: Path, data: bytes) -> None:
+    """Add to the end of a file, which is made if it is not there."""
+    with writing(path):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+        try:
+            _write(descriptor, data)
+        finally:
+            os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, where they are missing."""
+    with writing(folder):
+        _make_folder(folder)
+
+
+def _make_folder(folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(each)
+        sync_folder(each.parent)
+    if not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place for a file that cannot be written before long work is done for it. Nothing is left there."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder.", "Give the name of a file.")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    with writing(path):
+        temporary, descriptor = _claimed(there / path.name, _create_file)
+        os.close(descriptor)
+        os.unlink(temporary)
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file, or a link, but not what the link leads to."""
+    with writing(path):
+        os.unlink(path)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder with the files in it; one that holds folders stays with them, and a link is left alone."""
+    with suppress(OSError):
+        if folder.is_symlink():
+            return
+        for path in sorted(folder.iterdir()):
+            if path.is_symlink() or not path.is_dir():
+                os.unlink(path)
+        os.rmdir(folder)
+
+
+def remove_if_empty(folder: Path) -> None:
+    """Remove a folder unless something is in it."""
+    with suppress(OSError):
+        os.rmdir(folder)
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a name is one under which we write what is not finished."""
+    return TEMPORARY.fullmatch(name) is not None
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns trouble with the disk inside into a sentence about the path."""
+    try:
+        yield
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+        hint = "Free some space, and repeat the command." if error.errno in FULL else "Choose another place."
+        raise InputError(f"{path} cannot be written: {error.strerror or error}.", hint) from error
 
 
 def sync_folder(folder: Path) -> None:
@@ -38,8 +150,166 @@ def sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # of file systems that do not know it
+            raise
     finally:
         os.close(descriptor)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    descriptor = _create_file(path)
+    try:
+        _write(descriptor, data)
+    finally:
+        os.close(descriptor)
+
+
+def _put(building: Path, place: Path) -> None:
+    """Give the finished folder its name. What had the name before, if not an empty folder, has then the other one."""
+    try:
+        os.rename(building, place)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        if not _exchange(building, place):
+            _put_in_two_steps(building, place)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders change names in one step; False where the system or the file system cannot."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is None:
+        return False
+    here, exchanging = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    if function(here, os.fsencode(one), here, os.fsencode(other), exchanging) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _put_in_two_steps(building: Path, place: Path) -> None:
+    """Put a folder in the place of another by two renames; `recover` knows what to do if we die between them."""
+    old = _old_name(place)
+    with locked(place):  # so that nobody recovers while we live
+        os.rename(place, old)
+        try:
+            os.rename(building, place)
+        except OSError:
+            os.rename(old, place)
+            raise
+        sync_folder(place.parent)
+        remove_folder(old)
+
+
+def recover(place: Path) -> None:
+    """Give a folder its name back if a process died between the two renames of replacing it."""
+    old = _old_name(place)
+    if not place.exists() and old.is_dir():
+        # A process that lives has it locked: then this waits until the new folder is there.
+        with suppress(OSError, InputError), locked(old, wait=True):
+            os.rename(old, place)
+
+
+def _old_name(place: Path) -> Path:
+    return place.parent / f".{place.name[:40]}.timeplex-old"
+
+
+# Temporary names and locks --------------------------------------------------------------------------------------------
+
+
+def _create_file(path: Path) -> int:
+    return os.open(path, NEW_FILE, 0o644)
+
+
+def _create_folder(path: Path) -> int:
+    os.mkdir(path, 0o755)
+    return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _claimed(path: Path, create: Callable[[Path], int]) -> tuple[Path, int]:
+    """A new file or folder beside `path`, with a name of its own and locked while its descriptor is open."""
+    while True:
+        temporary = path.parent / f".{path.name[:40]}.timeplex-{secrets.token_hex(4)}"
+        descriptor = create(temporary)
+        # Between making and locking it, somebody who sweeps may have taken it for left behind.
+        if _lock(descriptor) is not False and _is_at(temporary, descriptor):
+            return temporary, descriptor
+        os.close(descriptor)
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _sweep(path: Path) -> None:
+    """Remove what processes that died left beside a file or folder while they wrote it."""
+    ours = f".{path.name[:40]}.timeplex-"
+    with suppress(OSError):
+        for name in sorted(os.listdir(path.parent)):
+            if name.startswith(ours) and is_temporary(name) and not (name == f"{ours}old" and not path.exists()):
+                _remove_if_left(path.parent / name)
+
+
+def _remove_if_left(path: Path) -> None:
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            if _lock(descriptor):
+                remove_folder(path) if stat.S_ISDIR(os.fstat(descriptor).st_mode) else os.unlink(path)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def locked(folder: Path, *, wait: bool = False) -> Iterator[None]:
+    """Keep other processes that ask for it out of a folder. The lock ends with the process, however it ends.
+
+    It lies on the folder itself, so no file is left. Some network file systems do not lock folders (NFS), nor does
+    Windows: there nobody is kept out.
+    """
+    with writing(folder):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _lock(descriptor, wait=wait) is False:
+            raise InputError(f"{folder} is in use by another process.", "Wait until it has ended, or choose another.")
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, *, wait: bool = False) -> bool | None:
+    """Lock an open file or folder: whether it is ours now, None where nothing can be locked."""
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+# Reading --------------------------------------------------------------------------------------------------------------
 
 
 def open_regular(path: Path, *, follow: bool = True) -> BufferedReader:

@@ -99,8 +99,8 @@ def test_a_full_disk(timeplex: Timeplex, monkeypatch: pytest.MonkeyPatch) -> Non
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
+    monkeypatch.setattr("timeplex.files.os.fsync", full)
     arguments = ["-o", "out.csv", "--relation", relation(), "--most", "1"]
     complaint = timeplex("discover", run(), *arguments).complaint()
-    assert complaint == "out.csv cannot be written: No space left on device. Choose another place."
+    assert complaint == "out.csv cannot be written: No space left on device. Free some space, and repeat the command."
     assert list(Path().iterdir()) == []

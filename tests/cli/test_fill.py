@@ -153,9 +153,9 @@ def test_a_full_disk_leaves_the_old_file(timeplex: Timeplex, holes: Path, monkey
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
+    monkeypatch.setattr("timeplex.files.os.fsync", full)
     complaint = timeplex("fill", run(), holes, "-o", "out.csv").complaint()
-    assert complaint == "out.csv cannot be written: No space left on device. Choose another place."
+    assert complaint == "out.csv cannot be written: No space left on device. Free some space, and repeat the command."
     assert contents(Path()) == before
 
 
@@ -171,7 +171,7 @@ def test_a_read_only_file_system(timeplex: Timeplex, holes: Path, monkeypatch: p
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("timeplex.kb.write.tempfile.TemporaryFile", refuse)
+    monkeypatch.setattr("timeplex.files._create_file", refuse)
     monkeypatch.setattr("timeplex.inference.trained.load", refuse)  # it is looked at before anything is loaded
     for arguments in (["fill", run(), holes], ["discover", run()]):
         complaint = timeplex(*arguments, "-o", "out.csv").complaint()

@@ -175,9 +175,9 @@ def test_a_full_disk_leaves_the_old_kb_alone(timeplex: Timeplex, monkeypatch: py
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("timeplex.kb.store._names_frame", full)  # the facts are written by then
+    monkeypatch.setattr("timeplex.files._exchange", full)  # all is written by then
     complaint = timeplex("import", "good.csv", "-o", "old.kb").complaint()
-    assert complaint == "old.kb cannot be written: No space left on device. Is the disk full?"
+    assert complaint == "old.kb cannot be written: No space left on device. Free some space, and repeat the command."
     assert contents(Path()) == before
 
 

@@ -86,9 +86,9 @@ def test_a_full_disk_leaves_nothing(  # type: ignore[no-untyped-def]
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
+    monkeypatch.setattr("timeplex.files.os.fsync", full)
     complaint = timeplex("when", run, *fact[:3], "--plot", "when.png").complaint()
-    assert complaint == "when.png cannot be written: No space left on device. Choose another place."
+    assert complaint == "when.png cannot be written: No space left on device. Free some space, and repeat the command."
     assert list(tmp_path.iterdir()) == []
 
 

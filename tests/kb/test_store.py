@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kb.random_kbs import kb_of, kbs
 
+from timeplex import files, read
 from timeplex.errors import DamagedError, InputError, TimeplexError
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
@@ -199,41 +200,25 @@ def test_an_older_kb_is_replaced(saved: Path) -> None:
     assert inside(saved.parent) == ["kb"]
 
 
-def break_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(names: Names) -> pl.DataFrame:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(store, "_names_frame", fail)
+def full(*_: Any) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def break_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(frame: pl.DataFrame, path: Path) -> None:
-        path.write_bytes(b"half of")
-        raise OSError("No space left on device (os error 28)")  # as polars does, without an errno
-
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", fail)
+def break_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first half of a file can be written."""
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda to, data: full() if len(data) < 200 else write(to, data[: len(data) // 2]))
 
 
 def break_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", full)
 
 
 def break_rename(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The new folder cannot take its place, after the old one has been moved away (if there is one)."""
-    rename = Path.rename
-
-    def fail(path: Path, target: Path) -> Path:
-        if path.name.startswith(".kb-") and not path.name.endswith("-old"):
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return rename(path, target)
-
-    monkeypatch.setattr(Path, "rename", fail)
+    monkeypatch.setattr(os, "rename", full)
 
 
-BREAKS = [break_names, break_parquet, break_fsync, break_rename]
+BREAKS = [break_write, break_fsync, break_rename]
 
 
 @pytest.mark.parametrize("breaking", BREAKS)
@@ -263,6 +248,69 @@ def test_an_interruption_leaves_the_old_kb(saved: Path, monkeypatch: pytest.Monk
         other_kb().save(saved)
     monkeypatch.undo()
     assert inside(saved.parent) == ["kb"]
+    assert_same(TemporalKB.load(saved), small_kb())
+
+
+def no_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a file system that cannot let two folders change names."""
+    monkeypatch.setattr(files, "_exchange", lambda *_: False)
+
+
+def test_where_folders_cannot_change_names_two_renames_do(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_exchange(monkeypatch)
+    other_kb().save(saved)
+    assert_same(TemporalKB.load(saved), other_kb())
+    assert inside(saved.parent) == ["kb"]
+
+
+def test_if_the_second_of_two_renames_fails_the_old_kb_is_back(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_exchange(monkeypatch)
+    rename = os.rename
+
+    def fail(one: Path, other: Path) -> None:
+        full() if other == saved.resolve() and not one.name.endswith("-old") else rename(one, other)
+
+    monkeypatch.setattr(files, "_put", files._put_in_two_steps)
+    monkeypatch.setattr(os, "rename", fail)
+    with pytest.raises(InputError, match="No space left on device"):
+        other_kb().save(saved)
+    monkeypatch.undo()
+    assert inside(saved.parent) == ["kb"]
+    assert_same(TemporalKB.load(saved), small_kb())
+
+
+@pytest.mark.parametrize("use", ["load", "save", "read"])
+def test_a_death_between_two_renames_is_recovered_from(saved: Path, monkeypatch: pytest.MonkeyPatch, use: str) -> None:
+    saved.rename(saved.with_name(".kb.timeplex-old"))
+    if use == "save":
+        other_kb().save(saved)
+        assert_same(TemporalKB.load(saved), other_kb())
+    else:
+        assert_same(TemporalKB.load(saved) if use == "load" else read(saved), small_kb())
+    assert inside(saved.parent) == ["kb"]
+
+
+def test_what_a_dead_process_left_is_swept_and_what_a_living_one_writes_is_not(saved: Path) -> None:
+    dead, alive, file = (saved.with_name(f".kb.timeplex-{number:08x}") for number in range(3))
+    for folder in (dead, alive):
+        folder.mkdir()
+        (folder / "facts.parquet").write_bytes(b"half")
+    file.write_bytes(b"half")
+    others = [".kb.timeplex-mine", ".other.timeplex-00000000", ".kb-abc"]
+    for name in others:
+        saved.with_name(name).write_text("not of this KB")
+    with files.locked(alive):
+        other_kb().save(saved)
+    assert inside(saved.parent) == sorted([alive.name, "kb", *others])
+    other_kb().save(saved)
+    assert inside(saved.parent) == sorted(["kb", *others])
+
+
+def test_files_that_are_not_of_the_kb_are_not_lost_with_it(saved: Path) -> None:
+    (saved / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match=r"also holds 'notes.txt'"):
+        other_kb().save(saved)
+    assert (saved / "notes.txt").read_text() == "mine"
     assert_same(TemporalKB.load(saved), small_kb())
 
 

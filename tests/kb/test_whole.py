@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from timeplex.errors import InputError
+from timeplex.files import check_writable
 from timeplex.kb.readers.columns import Columns
 from timeplex.kb.readers.whole import Whole, check_format, layout_of, read_whole
-from timeplex.kb.write import check_writable, write_frame
+from timeplex.kb.write import write_frame
 
 HEADER = "subject,relation,object,begin,end,note\n"
 

@@ -52,8 +52,8 @@ def audit(
         raise InputError(f"{html} is not the name of a page.", "Use .html.")
     from timeplex.auditing.audit import audit as find
     from timeplex.auditing.base import MODEL
+    from timeplex.files import check_writable
     from timeplex.kb.source import read
-    from timeplex.kb.write import check_writable
 
     for path in (output, html):
         if path is not None:

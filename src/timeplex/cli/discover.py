@@ -30,10 +30,11 @@ def discover(
     """
     import polars as pl
 
+    from timeplex.files import check_writable
     from timeplex.inference.discover import SCHEMA
     from timeplex.inference.discover import discover as search
     from timeplex.kb.readers.whole import check_format
-    from timeplex.kb.write import check_writable, write_frame
+    from timeplex.kb.write import write_frame
 
     check_format(output)
     check_writable(output)

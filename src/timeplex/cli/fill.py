@@ -40,10 +40,11 @@ def fill(
     import narwhals as nw
     import polars as pl
 
+    from timeplex.files import check_writable
     from timeplex.inference.fill import fill_frame
     from timeplex.kb.readers.columns import Columns
     from timeplex.kb.readers.whole import check_format, read_whole
-    from timeplex.kb.write import check_writable, write_frame
+    from timeplex.kb.write import write_frame
 
     check_format(output)
     check_writable(output)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-from io import TextIOWrapper
 
 import typer
 
@@ -22,6 +21,7 @@ from timeplex.cli import (
     reproduce,
     split,
     stats,
+    streams,
     train,
     tune,
     when,
@@ -84,17 +84,15 @@ def run() -> None:
     # Threads that wait by spinning take the time of those that work: on a busy machine with two cores a small training
     # took twelve times as long. It is read when torch is loaded, which is later.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    for stream in (sys.stdout, sys.stderr):
-        # A terminal or pipe that is not UTF-8 gets a question mark for what it cannot show.
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    streams.make_patient()
+    streams.leave_on_signals()
     try:
         app()
-    except SystemExit as leaving:
-        # Typer turns an interrupt into 130 by itself, and a pipe that broke (`| head` has left) into 1; but
-        # who has seen enough has not met with a failure.
-        if isinstance(leaving.__context__, BrokenPipeError):
-            sys.exit(0)
+    except SystemExit as leaving:  # Typer turns an interrupt into 130 by itself
+        lost = streams.failure()
+        if lost is not None and not leaving.code:
+            _complain(f"Standard output cannot be written: {lost.strerror}. All else is done.")
+            sys.exit(2)
         raise
     except KeyboardInterrupt:
         sys.exit(130)

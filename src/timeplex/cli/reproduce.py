@@ -74,9 +74,9 @@ def _work(
     workshop = Workshop(runs, results, Path("recipes"), data_dir, device)
     try:
         do(wish, workshop, Audience(_tell, lambda: display(False)), again=again, train=train)
-    except Stopped:
+    except Stopped as stopped:
         say("Stopped. The same command goes on.")
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.code) from None
 
 
 def _tell(step: "Step") -> None:

@@ -51,6 +51,7 @@ def train(
             raise InputError("A resumed run has its KB and its recipe.", "Give --resume and -o RUN alone.")
         folder = RunFolder(output)
         if folder.is_finished:
+            folder.tidy()
             raise InputError(f"{output} is finished.", "Nothing is left to do.")
         if not folder.is_begun:
             raise InputError(f"{output} is not a run that was begun.", "Start one with: timeplex train KB -o RUN")
@@ -66,10 +67,10 @@ def train(
     try:
         with display(as_json) as listener:
             metrics = trainer.fit(listener, resume=resume, tracking=tracking)
-    except Stopped:
+    except Stopped as stopped:
         again = " ".join(["timeplex train --resume -o", str(output), *(f"--track {name}" for name in trackers)])
         say(f"Stopped after {trainer.state.step} steps. Go on with: {again}")
-        raise typer.Exit(130) from None
+        raise typer.Exit(stopped.code) from None
     if "diverged" in metrics:
         _warn(metrics["diverged"])
     _report(trainer, metrics, output, as_json)

@@ -29,6 +29,7 @@ def tune(
     from timeplex.cli.train import prepare
     from timeplex.errors import InputError
     from timeplex.training import tune as tuning
+    from timeplex.training.state import Stopped
 
     if search not in ("all", "paper"):
         raise InputError(f"{search!r} is not a search.", "Use all or paper.")
@@ -38,9 +39,13 @@ def tune(
         values = "  ".join(f"{key} {value:.4g}" for key, value in trial.settings.items())
         say(f"trial {trial.number + 1}: dev MRR {100 * trial.mrr:.2f}  {values}")
 
-    best = tuning.tune(
-        data, start, trials, output, "paper" if search == "paper" else "all", None if as_json else listen
-    )
+    try:
+        best = tuning.tune(
+            data, start, trials, output, "paper" if search == "paper" else "all", None if as_json else listen
+        )
+    except Stopped as stopped:
+        say("Stopped. The same command goes on.")
+        raise typer.Exit(stopped.code) from None
     if as_json:
         print_json({"best": best.model_dump(), "folder": str(output)})
         return

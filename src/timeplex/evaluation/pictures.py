@@ -14,12 +14,11 @@ import numpy as np
 
 from timeplex.errors import InputError
 from timeplex.evaluation.curves import Curve, Distances, Years
-from timeplex.files import write_whole
+from timeplex.files import check_writable, write_whole
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR
 from timeplex.kb.spans import Floats
-from timeplex.kb.write import check_writable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,10 @@ kb.json             format, name, granularity, rows read, counts
 MANIFEST.json       format, SHA-256 of each file above
 """
 
+import hashlib
 import json
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.errors import DamagedError, InputError
-from timeplex.files import checksum, to_json
+from timeplex.files import checksum, recover, to_json, write_folder
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
@@ -36,29 +34,31 @@ FILES = ("entities.parquet", "facts.parquet", DESCRIPTION, "problems.parquet", "
 
 def is_kb_folder(path: Path) -> bool:
     """Whether `save` wrote this folder."""
+    recover(path)
     return (path / MANIFEST).is_file() and (path / DESCRIPTION).is_file()
 
 
 def save(kb: TemporalKB, folder: Path) -> None:
     """Write the KB; an older KB of that name is replaced in one step, anything else is left alone."""
-    with new_folder(folder) as building:
-        _facts_frame(kb).write_parquet(building / "facts.parquet")
-        _names_frame(kb.entities).write_parquet(building / "entities.parquet")
-        _names_frame(kb.relations).write_parquet(building / "relations.parquet")
-        kb.problems.frame.write_parquet(building / "problems.parquet")
-        description = {
-            "format": FORMAT,
-            "name": kb.name,
-            "granularity": str(kb.granularity),
-            "rows_read": kb.problems.rows_read,
-            "splits": {split: len(facts) for split, facts in kb.splits.items()},
-            "entities": len(kb.entities),
-            "relations": len(kb.relations),
-        }
-        _write_json(building / DESCRIPTION, description)
-        _write_json(
-            building / MANIFEST, {"format": FORMAT, "sha256": {name: checksum(building / name) for name in FILES}}
-        )
+    check_target(folder)
+    description = {
+        "format": FORMAT,
+        "name": kb.name,
+        "granularity": str(kb.granularity),
+        "rows_read": kb.problems.rows_read,
+        "splits": {split: len(facts) for split, facts in kb.splits.items()},
+        "entities": len(kb.entities),
+        "relations": len(kb.relations),
+    }
+    files = {
+        "facts.parquet": _parquet(_facts_frame(kb)),
+        "entities.parquet": _parquet(_names_frame(kb.entities)),
+        "relations.parquet": _parquet(_names_frame(kb.relations)),
+        "problems.parquet": _parquet(kb.problems.frame),
+        DESCRIPTION: _packed_json(description),
+    }
+    sums = {name: hashlib.sha256(files[name]).hexdigest() for name in FILES}
+    write_folder(folder, {**files, MANIFEST: _packed_json({"format": FORMAT, "sha256": sums})})
 
 
 def load(folder: Path) -> TemporalKB:
@@ -91,49 +91,14 @@ def _load(folder: Path) -> TemporalKB:
 
 def check_target(folder: Path) -> None:
     """Refuse a place that holds something else than a KB, before work begins."""
-    if folder.exists() and not is_kb_folder(folder) and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists and is not a KB folder.", "Choose another name, or remove it first.")
-
-
-@contextmanager
-def new_folder(folder: Path) -> Iterator[Path]:
-    """A temporary folder beside `folder` that takes its place when the block ends well, and else vanishes.
-
-    An existing KB folder or empty folder is replaced; anything else is refused.
-    """
-    check_target(folder)
-    place = folder.resolve()  # where a link leads to, so that the link stays
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}.", "Choose another place.") from error
-    try:
-        building.chmod(0o755)
-        yield building
-        for path in building.iterdir():
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        _put(building, place)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}.", "Is the disk full?") from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-def _put(building: Path, folder: Path) -> None:
-    """Give the finished folder its name; if that fails, what had the name before has it again."""
+    recover(folder)
     if not folder.exists():
-        building.rename(folder)
         return
-    old = building.with_name(building.name + "-old")
-    folder.rename(old)
-    try:
-        building.rename(folder)
-    except OSError:
-        old.rename(folder)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    if not folder.is_dir() or not (is_kb_folder(folder) or not any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not a KB folder.", "Choose another name, or remove it first.")
+    foreign = sorted({path.name for path in folder.iterdir()} - {MANIFEST, *FILES})
+    if foreign:
+        raise InputError(f"{folder} also holds {foreign[0]!r}, which is not of the KB.", "Move it elsewhere first.")
 
 
 def verify(folder: Path, files: Sequence[str]) -> None:
@@ -155,8 +120,14 @@ def verify(folder: Path, files: Sequence[str]) -> None:
             raise DamagedError(f"{path} has been changed or damaged.", "Import the source again.")
 
 
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    path.write_text(to_json(value, indent=1, ensure_ascii=False), encoding="utf-8")
+def _packed_json(value: dict[str, Any]) -> bytes:
+    return to_json(value, indent=1, ensure_ascii=False).encode()
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    buffer = BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
 
 
 def _read(path: Path) -> pl.DataFrame:

@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import tempfile
 from pathlib import Path
 
 import polars as pl
@@ -32,18 +31,6 @@ def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt") -> None:
 def write_frame(frame: pl.DataFrame, path: Path, separator: str = ",") -> None:
     """Write any table in the format that the suffix names; `separator` is for .csv."""
     write_whole(path, _packed(frame, path, separator))
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a place that cannot be written before long work is done for it. Nothing is left there."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder.", "Give the name of a file.")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose another place.") from error
 
 
 def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:

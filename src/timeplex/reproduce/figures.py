@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timeplex.errors import InputError
 from timeplex.evaluation.curves import Curve, Distances, Years
 from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture, distance_picture
 from timeplex.kb.benchmarks import BENCHMARKS
@@ -83,10 +82,6 @@ def draw(results: Results, folder: Path) -> list[str]:
     for name in FIGURES:
         found = results.read(f"figures/{name}")
         if found:
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder} cannot be written: {error.strerror}.", "Choose other --docs.") from error
             for suffix in SUFFIXES:
                 _draw(name, found, folder / f"{name}{suffix}")
             drawn.append(name)

@@ -4,7 +4,7 @@ import re
 from importlib.resources import files
 from pathlib import Path
 
-from timeplex.errors import InputError
+from timeplex.files import write_whole
 from timeplex.reproduce import tables
 from timeplex.reproduce.plan import FIGURES, MODELS
 from timeplex.reproduce.records import Results
@@ -55,9 +55,5 @@ def _figure(name: str, results: Results) -> str:
 def write(results: Results, docs: Path) -> Path:
     """Write the page into the folder of documents."""
     path = docs / NAME
-    try:
-        docs.mkdir(parents=True, exist_ok=True)
-        path.write_text(text(results), encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}.", "Choose other --docs.") from error
+    write_whole(path, text(results).encode())
     return path

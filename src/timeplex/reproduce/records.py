@@ -15,7 +15,7 @@ from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
 from timeplex.errors import DamagedError
-from timeplex.files import to_json, write_whole
+from timeplex.files import locked, make_folder, to_json, write_whole
 from timeplex.reproduce.plan import DATASETS, MODELS, PAIRS, SEEDS, Cell
 
 if TYPE_CHECKING:
@@ -89,10 +89,12 @@ class Results:
 
     def add(self, cell: Cell, measured: Values) -> None:
         """Add the figures of a run, or put them in place of older ones."""
-        before = self.record(cell.dataset, cell.model)
-        parts: Values = dict(before["by_seed"]) if before is not None else {}
-        parts[str(cell.seed)] = measured
-        self.write(f"{cell.dataset}/{cell.model}", combine(cell.dataset, cell.model, parts))
+        make_folder(self.folder)
+        with locked(self.folder, wait=True):  # another process may add a seed of the same model
+            before = self.record(cell.dataset, cell.model)
+            parts: Values = dict(before["by_seed"]) if before is not None else {}
+            parts[str(cell.seed)] = measured
+            self.write(f"{cell.dataset}/{cell.model}", combine(cell.dataset, cell.model, parts))
 
     def comparisons(self, dataset: str) -> Values:
         """Which models were compared, and how they differ; not those of which one was measured anew since."""

@@ -110,7 +110,7 @@ def _check(cells: Sequence[Cell], workshop: Workshop) -> None:
         folder, wanted = workshop.folder(cell), workshop.recipe(cell)
         if folder.is_begun or folder.is_finished:
             _compare_recipes(folder.recipe(), wanted, f"{folder.path}", f"delete {folder.path} to train it again")
-        elif folder.path.exists() and any(folder.path.iterdir()):
+        elif not folder.is_free(wanted):
             raise InputError(f"{folder.path} is not a run that was begun.", "Delete it, and repeat the command.")
         before = workshop.results.record(cell.dataset, cell.model)
         others = (

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from timeplex.training.tracking import Tracking
 from timeplex.training.validation import dev_metrics
 
 CHECKPOINT_SECONDS = 60.0
+STOPPING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 def _base(folder: Path, kb: TemporalKB, recipe: Recipe) -> TrainedRun:
@@ -102,6 +103,7 @@ class Trainer:
         self.gadgets: dict[str, Gadget] = {}
         self.base = None if base is None else _base(base, kb, recipe)
         self.stop_asked = False
+        self.stop_signal = int(signal.SIGINT)
 
     def fit(
         self,
@@ -112,13 +114,18 @@ class Trainer:
         tracking: Tracking | None = None,
     ) -> dict[str, Any]:
         """Train to the end and return the metrics; `resume` goes on from the last checkpoint of the run folder."""
-        tracking = tracking or Tracking({})
+        with nullcontext() if self.run is None else self.run.in_training(self.recipe, resume=resume):
+            return self._fit(listener, resume, checkpoint_seconds, tracking or Tracking({}))
+
+    def _fit(
+        self, listener: Listener | None, resume: bool, checkpoint_seconds: float, tracking: Tracking
+    ) -> dict[str, Any]:
         if self.run is not None:
             if not resume:
                 self.run.begin(self.setup.kb, self.recipe)
             elif (found := checkpoint.read(self.run.checkpoint)) is not None:
                 self._restore(*found)
-        if self.base is not None and not resume:
+        if self.base is not None and self.state.step == self.state.epoch == 0:
             self._adopt(self.base)
         try:
             tracking.begin(self.recipe)
@@ -151,7 +158,7 @@ class Trainer:
                         self._checkpoint()
                         saved = now
                     if self.stop_asked:
-                        raise Stopped
+                        raise Stopped(self.stop_signal)
                 self._end_epoch()
                 tracking.update(self.state.trace)
                 if listener is not None:
@@ -282,7 +289,7 @@ class Trainer:
 
         def listen(now: Progress) -> None:
             if self.stop_asked:
-                raise Stopped
+                raise Stopped(self.stop_signal)
             if listener is not None:
                 listener(now)
 
@@ -348,16 +355,20 @@ class Trainer:
 
     @contextmanager
     def _stopping(self) -> Iterator[None]:
-        """While training, Ctrl-C only asks to stop; the loop then saves and leaves."""
+        """While training, a signal that ends a process only asks to stop; the loop then saves and leaves."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def ask(number: int, frame: object) -> None:
-            self.stop_asked = True
+            self.stop_asked, self.stop_signal = True, number
 
-        before = signal.signal(signal.SIGINT, ask)
+        # One that is ignored stays so: `nohup` asks for it.
+        before = {each: signal.getsignal(each) for each in STOPPING if signal.getsignal(each) != signal.SIG_IGN}
         try:
+            for each in before:
+                signal.signal(each, ask)
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for each, handler in before.items():
+                signal.signal(each, handler)

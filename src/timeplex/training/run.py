@@ -15,7 +15,8 @@ Trackers that were asked for add `tensorboard/` and `mlflow-run.txt`, which noth
 import json
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,13 @@ from torch import nn
 
 from timeplex.errors import DamagedError, InputError
 from timeplex.evaluation.queries import Answers, WithGadgets
-from timeplex.files import checksum, to_json, write_whole
+from timeplex.files import checksum, is_temporary, locked, make_folder, to_json, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
+from timeplex.training import checkpoint
 from timeplex.training import recipe as recipes
 from timeplex.training.recipe import Recipe
 from timeplex.training.setup import Setup
@@ -63,14 +65,34 @@ class RunFolder:
 
     def begin(self, kb: TemporalKB, recipe: Recipe) -> None:
         """Write what is known before training."""
-        if self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        self._check_free(recipe)
+        write_whole(self.path / "recipe.json", _as_json(recipe))
+        kb.save(self.path / "kb")  # last: with it the training is begun
+
+    def is_free(self, recipe: Recipe) -> bool:
+        """Whether nothing is there but, at most, the remains of a start by the same recipe that was cut off."""
+        if not self.path.is_dir():
+            return not self.path.exists()
+        names = [path.name for path in self.path.iterdir() if not is_temporary(path.name)]
+        if names == ["recipe.json"] and (self.path / "recipe.json").is_file():
+            return (self.path / "recipe.json").read_bytes() == _as_json(recipe)
+        return not names
+
+    def _check_free(self, recipe: Recipe) -> None:
+        if not self.is_free(recipe):
             raise InputError(f"{self.path} exists already.", "Choose another -o, or go on with --resume.")
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{self.path} cannot be written: {error.strerror}.", "Choose another -o.") from error
-        kb.save(self.path / "kb")
-        write_whole(self.path / "recipe.json", recipe.model_dump_json(indent=1).encode())
+
+    @contextmanager
+    def in_training(self, recipe: Recipe, *, resume: bool) -> Iterator[None]:
+        """Keep other processes from training here at the same time; refuse what cannot be trained, or resumed, here."""
+        if not resume:
+            self._check_free(recipe)
+            make_folder(self.path)
+        with locked(self.path):
+            if resume and self.is_finished:
+                raise InputError(f"{self.path} is finished.", "Nothing is left to do.")
+            checkpoint.check_place(self.checkpoint)
+            yield
 
     def recipe(self) -> Recipe:
         """The recipe of the run."""
@@ -97,10 +119,12 @@ class RunFolder:
         write_whole(self.path / "metrics.json", to_json(metrics, indent=1).encode())
         sums = {name: checksum(self.path / name) for name in self.files(recipe)}
         write_whole(self.path / store.MANIFEST, to_json({"format": store.FORMAT, "sha256": sums}, indent=1).encode())
-        for file in self.checkpoint.glob("*"):
-            file.unlink()
-        if self.checkpoint.exists():
-            self.checkpoint.rmdir()
+        checkpoint.remove(self.checkpoint)
+
+    def tidy(self) -> None:
+        """Remove the checkpoint of a finished run, if the process died before it could."""
+        with locked(self.path):
+            checkpoint.remove(self.checkpoint)
 
     def load(self, device: torch.device | None = None) -> "TrainedRun":
         """The trained model with all that it needs, after checking every checksum."""
@@ -166,6 +190,10 @@ class TrainedRun:
     def without(self, *names: str) -> "TrainedRun":
         """The same run without some of its gadgets."""
         return replace(self, gadgets={name: each for name, each in self.gadgets.items() if name not in names})
+
+
+def _as_json(recipe: Recipe) -> bytes:
+    return recipe.model_dump_json(indent=1).encode()
 
 
 def _packed(module: nn.Module) -> bytes:

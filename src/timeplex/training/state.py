@@ -1,12 +1,18 @@
 """Where a training stands, and what is told of it."""
 
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 
 class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
-    """Training was stopped by Ctrl-C, after a checkpoint."""
+    """Training was stopped by Ctrl-C or another signal, after a checkpoint."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.code = 128 + number
+        """The exit code that says so."""
 
 
 @dataclass

@@ -11,11 +11,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Protocol
 
 from timeplex.errors import InputError
-from timeplex.files import write_whole
+from timeplex.files import append, make_folder, write_whole
 from timeplex.training.recipe import Recipe
 
 Warn = Callable[[str], object]
@@ -108,7 +109,7 @@ class TensorBoard:
     def begin(self, recipe: Recipe) -> int:
         """Begin a new file beside those of earlier parts of the run."""
         last = self._last_epoch()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         # The old file may end with half a record, and readers stop there.
         self._file = self._folder / f"events.out.tfevents.{time.time_ns()}"
         self._write(self._events.Event(wall_time=time.time(), file_version="brain.Event:2"))
@@ -127,8 +128,9 @@ class TensorBoard:
         """Nothing is open between two records."""
 
     def _write(self, event: Any) -> None:
-        with self._file.open("ab") as file:
-            self._records.RecordWriter(file).write(event.SerializeToString())
+        record = BytesIO()
+        self._records.RecordWriter(record).write(event.SerializeToString())
+        append(self._file, record.getvalue())
 
     def _last_epoch(self) -> int:
         if not self._folder.is_dir():

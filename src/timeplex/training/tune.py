@@ -1,22 +1,27 @@
 """Searching for settings on dev with Optuna. The ranges stand beside the fields of the recipe and of the model.
 
-The search is kept in a journal in its folder, so that it goes on where it was cut off; every trial is also a line of
-`trials.jsonl`. Test facts are never looked at.
+Every finished trial is a line of `trials-….jsonl` in the folder of the search, which is all that it needs to go on
+where it was cut off. Test facts are never looked at.
 """
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
-from timeplex.errors import DivergedError, InputError
-from timeplex.files import to_json, write_whole
+import numpy as np
+
+from timeplex.errors import DamagedError, DivergedError, InputError
+from timeplex.files import locked, make_folder, to_json, write_whole
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe, parse
 
 Search = Literal["all", "paper"]
+How = Literal["default", "random", "grid"]
 
 
 @dataclass(frozen=True)
@@ -51,17 +56,18 @@ def tune(
     model's weights with the best of the first half.
     """
     optuna = _optuna()
-    folder.mkdir(parents=True, exist_ok=True)
     free = ranges(recipe)
-    if search == "paper":
-        first = {key: space for key, space in free.items() if not key.startswith("options.")}
-        second = {key: space for key, space in free.items() if key.startswith("options.")}
-        best = _stage(optuna, kb, recipe, trials - trials // 2, folder, "first", first, "random", listener)
-        if second and trials // 2:
-            best = _stage(optuna, kb, best, trials // 2, folder, "second", second, "grid", listener)
-    else:
-        best = _stage(optuna, kb, recipe, trials, folder, "all", free, "default", listener)
-    write_whole(folder / "best.json", best.model_dump_json(indent=1).encode())
+    make_folder(folder)
+    with locked(folder):
+        if search == "paper":
+            first = {key: space for key, space in free.items() if not key.startswith("options.")}
+            second = {key: space for key, space in free.items() if key.startswith("options.")}
+            best = _stage(optuna, kb, recipe, trials - trials // 2, folder, "first", first, "random", listener)
+            if second and trials // 2:
+                best = _stage(optuna, kb, best, trials // 2, folder, "second", second, "grid", listener)
+        else:
+            best = _stage(optuna, kb, recipe, trials, folder, "all", free, "default", listener)
+        write_whole(folder / "best.json", best.model_dump_json(indent=1).encode())
     return best
 
 
@@ -82,52 +88,69 @@ def _stage(
     folder: Path,
     name: str,
     free: dict[str, dict[str, Any]],
-    how: str,
+    how: How,
     listener: Callable[[Trial], None] | None,
 ) -> Recipe:
     """One search over some ranges, around a recipe."""
-    seed = recipe.seed
-    samplers: dict[str, Callable[[], Any]] = {
-        "default": lambda: optuna.samplers.TPESampler(seed=seed),
-        "random": lambda: optuna.samplers.RandomSampler(seed=seed),
-        "grid": lambda: optuna.samplers.GridSampler({key: space["choices"] for key, space in free.items()}, seed=seed),
-    }
-    storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(folder / "journal.log")))
-    study = optuna.create_study(
-        study_name=name, storage=storage, sampler=samplers[how](), direction="maximize", load_if_exists=True
-    )
-
-    def objective(trial: Any) -> float:
-        settings = {key: _suggest(trial, key, space, recipe) for key, space in free.items()}
-        try:
-            metrics = Trainer(kb, with_values(recipe, settings)).fit()
-        except DivergedError:
-            return 0.0  # as bad as can be; the search goes on
-        return float(metrics["dev"].get("mrr", 0.0))
-
-    def report(study: Any, trial: Any) -> None:
-        done = [_trial(each) for each in study.trials if each.value is not None]
+    file = folder / f"trials-{name}.jsonl"
+    done = _read(file)
+    ways = {key: _distribution(optuna, key, space, recipe) for key, space in free.items()}
+    study = optuna.create_study(direction="maximize")
+    for trial in done:
+        study.add_trial(optuna.trial.create_trial(params=trial.settings, distributions=ways, value=trial.mrr))
+    grid = _grid(free, recipe.seed) if how == "grid" else None
+    for number in range(len(done), trials if grid is None else min(trials, len(grid))):
+        study.sampler = _sampler(optuna, how, recipe.seed, number)
+        if grid is not None:
+            study.enqueue_trial(grid[number])
+        asked = study.ask(ways)
+        mrr = _dev_mrr(kb, with_values(recipe, asked.params))
+        study.tell(asked, mrr)
+        done.append(Trial(number, dict(asked.params), mrr))
         lines = "".join(to_json({"stage": name, **vars(each)}) + "\n" for each in done)
-        write_whole(folder / f"trials-{name}.jsonl", lines.encode())
+        write_whole(file, lines.encode())
         if listener is not None:
-            listener(_trial(trial))
-
-    finished = sum(trial.value is not None for trial in study.trials)
-    if finished < trials:
-        study.optimize(objective, n_trials=trials - finished, callbacks=[report])
-    return with_values(recipe, study.best_params)
+            listener(done[-1])
+    return with_values(recipe, max(done, key=lambda trial: trial.mrr).settings)
 
 
-def _trial(trial: Any) -> Trial:
-    return Trial(trial.number, dict(trial.params), float(trial.value))
+def _dev_mrr(kb: TemporalKB, recipe: Recipe) -> float:
+    """What a recipe reaches on dev; one that diverges is as bad as can be, and the search goes on."""
+    try:
+        return float(Trainer(kb, recipe).fit()["dev"].get("mrr", 0.0))
+    except DivergedError:
+        return 0.0
 
 
-def _suggest(trial: Any, key: str, space: dict[str, Any], recipe: Recipe) -> Any:
+def _read(file: Path) -> list[Trial]:
+    """The trials that were finished before."""
+    try:
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        return [Trial(int(line["number"]), dict(line["settings"]), float(line["mrr"])) for line in lines]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DamagedError(f"{file} cannot be read.", "Mend or delete it, or choose another -o.") from error
+
+
+def _sampler(optuna: Any, how: How, seed: int, number: int) -> Any:
+    """What a trial draws from depends on its number and those before it, so a search that was cut off goes on alike."""
+    own = int(np.random.SeedSequence((seed, number)).generate_state(1)[0])
+    return optuna.samplers.TPESampler(seed=own) if how == "default" else optuna.samplers.RandomSampler(seed=own)
+
+
+def _grid(free: dict[str, dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """All choices with each other, in an order by chance."""
+    every = [dict(zip(free, values, strict=True)) for values in product(*(space["choices"] for space in free.values()))]
+    return [every[at] for at in np.random.default_rng(seed).permutation(len(every))]
+
+
+def _distribution(optuna: Any, key: str, space: dict[str, Any], recipe: Recipe) -> Any:
     if "choices" in space:
-        return trial.suggest_categorical(key, space["choices"])
+        return optuna.distributions.CategoricalDistribution(space["choices"])
     if isinstance(recipe.model_dump()[key], int):
-        return trial.suggest_int(key, int(space["low"]), int(space["high"]), log=True)
-    return trial.suggest_float(key, space["low"], space["high"], log=True)
+        return optuna.distributions.IntDistribution(int(space["low"]), int(space["high"]), log=True)
+    return optuna.distributions.FloatDistribution(space["low"], space["high"], log=True)
 
 
 def with_values(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
