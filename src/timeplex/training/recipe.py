@@ -11,6 +11,9 @@ from timeplex.gadgets import GADGETS
 from timeplex.models.base import Model, tuned
 from timeplex.models.loading import file_digest, model_class, names_file
 
+LARGE = 1_000_000
+"""The most that counts can be: more is a slip or would not fit anywhere."""
+
 
 class Phase2(BaseModel):
     """How gadgets are trained, after the model, which stays as it is."""
@@ -21,7 +24,10 @@ class Phase2(BaseModel):
     epochs: int = Field(3, ge=1, description="How often all facts are seen.")
     batch_size: int = Field(500, ge=1, description="Facts in a batch.")
     negatives: int | None = Field(
-        None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
+        None,
+        ge=0,
+        le=LARGE,
+        description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size.",
     )
     time_weight: float = Field(0.0, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
 
@@ -47,10 +53,16 @@ class Recipe(BaseModel):
 
     loss: Literal["softmax", "margin"] = Field("softmax", description="Cross-entropy, or a margin to negatives.")
     negatives: int | None = Field(
-        None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
+        None,
+        ge=0,
+        le=LARGE,
+        description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size.",
     )
     frequent: int = Field(
-        0, ge=0, description="So many frequent entities are always negatives; the drawn ones stand for the others."
+        0,
+        ge=0,
+        le=LARGE,
+        description="So many frequent entities are always negatives; the drawn ones stand for the others.",
     )
     margin: float = Field(10.0, gt=0, description="How far a fact must score above its negatives.")
     time_weight: float = Field(0.5, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
@@ -94,7 +106,7 @@ class Recipe(BaseModel):
     phase2: Phase2 = Field(default_factory=Phase2, description="How gadgets are trained.")
 
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="Numbers of the large products.")
-    seed: int = Field(0, ge=0, description="Decides all random choices.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Decides all random choices.")
 
     @field_validator("model_sha256")
     @classmethod
