@@ -68,7 +68,7 @@ def some_problems(draw: st.DrawFn) -> Problems:
             )
         )
     ]
-    read = draw(st.integers(0, 100))
+    read = draw(st.integers(len(found), 100))
     return Problems(pl.concat(found), read) if found else Problems.none(read)
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kb.random_kbs import kb_of, kbs
 
-from timeplex import files, read
+from timeplex import files, read, stored
 from timeplex.errors import DamagedError, InputError, TimeplexError
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
@@ -183,11 +183,11 @@ def test_what_is_no_kb_folder(tmp_path: Path, place: str) -> None:
 
 @pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "Permission denied"), OSError("Permission denied")])
 def test_what_cannot_be_read_is_no_traceback(saved: Path, monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
-    def refuse(path: Path) -> str:
+    def refuse(folder: Path, name: str) -> None:
         raise error
 
-    monkeypatch.setattr(store, "checksum", refuse)
-    with pytest.raises(InputError, match="cannot be read: Permission denied"):
+    monkeypatch.setattr(stored, "open_inside", refuse)
+    with pytest.raises(TimeplexError, match="cannot be read: Permission denied"):
         TemporalKB.load(saved)
 
 

@@ -12,6 +12,7 @@ from timeplex.cli.show import (
     DATA_DIR_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
+    MODEL_OPTION,
     print_json,
     print_table,
     progress,
@@ -35,6 +36,7 @@ def audit(
     runs: list[Path] = typer.Option(
         [], "--run", metavar="RUN", help="A trained run: tell what it finds implausible; may be given several times."
     ),
+    models: list[str] = MODEL_OPTION,
     mute: list[str] = typer.Option([], "--mute", metavar="RULE", help="Leave out a rule; may be given several times."),
     most: int = typer.Option(10, "--most", min=0, help="How many suspicious facts to show."),
     data_dir: Path | None = DATA_DIR_OPTION,
@@ -66,7 +68,7 @@ def audit(
     if runs and MODEL not in mute:
         from timeplex.cli.rank import calibrating, opened
 
-        opening = [opened(run, "auto") for run in dict.fromkeys(runs)]
+        opening = [opened(run, "auto", models) for run in dict.fromkeys(runs)]
         with calibrating(opening[0]):
             found = with_models(found, facts, opening)
     seconds = time.perf_counter() - start

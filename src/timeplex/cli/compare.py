@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION, PROTOCOL_OPTION, SPLIT_OPTION, assess
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +24,7 @@ def compare(
     decoder: str = typer.Option("mean-mass", help="How spans are predicted: mean-mass, grid or expected-aeiou."),
     by_relation: bool = typer.Option(False, "--by-relation", help="Also for each relation."),
     latex: bool = typer.Option(False, "--latex", help="Print LaTeX tables."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -32,7 +33,9 @@ def compare(
     Example: timeplex compare runs/complex runs/timeplex --split valid
     """
     from timeplex.errors import InputError
+    from timeplex.models.loading import own_models
 
+    own_models(models)
     if len(runs) < 2:
         raise InputError("There is only one run to compare.", "Give at least two run folders.")
     reports = {}

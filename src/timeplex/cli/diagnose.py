@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION, SPLIT_OPTION
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from timeplex.evaluation.curves import Years
@@ -25,6 +25,7 @@ def diagnose(
     across_time: Path | None = typer.Option(None, metavar="FILE", help="Draw the probability of --fact over time."),
     fact: tuple[str, str, str] | None = typer.Option(None, metavar="S R O", help="Subject, relation and object."),
     years: str | None = typer.Option(None, metavar="FROM..TO", help="The years that pictures show."),
+    own: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -34,10 +35,12 @@ def diagnose(
     """
     from timeplex.errors import InputError
     from timeplex.kb import orderings
+    from timeplex.models.loading import own_models
 
     if (across_time is None) != (fact is None):
         raise InputError("--across-time and --fact belong together.", "Give both, or none.")
     window = _years(years)
+    own_models(own)
     with progress("loading"):
         models = [_load(run, device) for run in runs]
     kb = models[0].kb

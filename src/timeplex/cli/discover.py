@@ -6,7 +6,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
 from timeplex.counting import counted
 from timeplex.errors import InputError
 
@@ -18,6 +18,7 @@ def discover(
     least: float = typer.Option(0.1, "--min-prob", help="The least probability."),
     most: int = typer.Option(1000, "--most", help="How many facts to keep, the best ones."),
     show: int = typer.Option(5, "--show", min=0, help="How many to print."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -38,7 +39,7 @@ def discover(
 
     check_format(output)
     check_writable(output)
-    trained = opened(run, device)
+    trained = opened(run, device, models)
     if output.resolve().is_relative_to(run.resolve()):
         raise InputError(f"{output} lies in the run folder.", "Choose another place with -o.")
     with calibrating(trained):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
 from timeplex.counting import counted
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ def evaluate(
     filter_: str = typer.Option("all", "--filter", help="all, none, ignore-time, exact-span or per-instant."),
     by: str | None = typer.Option(None, help="Break down by relation, span, class, seen or frequency."),
     per_query: Path | None = typer.Option(None, metavar="FILE.parquet", help="Write a row for every query."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
@@ -45,6 +46,9 @@ def evaluate(
         raise InputError(
             f"{per_query} is not a .parquet file.", "The queries are written as Parquet: give FILE.parquet."
         )
+    from timeplex.models.loading import own_models
+
+    own_models(models)
     with progress(f"evaluating {source}"):
         model, report = assess(source, split, protocol, filter_, device, data_dir)
     if per_query is not None:

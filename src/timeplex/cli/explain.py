@@ -6,7 +6,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, named, opened
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, say
 from timeplex.counting import counted
 
 
@@ -17,6 +17,7 @@ def explain(
     object_: str = typer.Argument(..., metavar="OBJECT", help="The object."),
     at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time; a span is explained at its begin."),
     most: int = typer.Option(5, "--most", min=0, help="How many reasons to show."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -27,7 +28,7 @@ def explain(
 
     Example: timeplex explain runs/sample "Angela Merkel" headOfGovernment Germany --at 2005
     """
-    trained = opened(run, device)
+    trained = opened(run, device, models)
     found = trained.explain(subject, relation, object_, at=at)
     if as_json:
         about = {"run": str(run), "model": trained.run.recipe.title, "kb": trained.kb.name}

@@ -6,7 +6,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import JSON_OPTION, print_json, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, say
 from timeplex.counting import counted
 from timeplex.errors import InputError
 
@@ -27,6 +27,7 @@ def fill(
     end: str | None = typer.Option(None, help="The column of the end."),
     least: float = typer.Option(0.0, "--min-prob", help="Leave what is less probable empty."),
     encoding: str | None = typer.Option(None, help="The encoding of text that is not UTF-8, such as cp1252."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -51,7 +52,7 @@ def fill(
     if output.exists() and file.exists() and output.samefile(file):
         raise InputError(f"{output} is the table itself.", "Give another file with -o.")
     table = read_whole(file, columns=Columns(subject, relation, object_, begin, end), encoding=encoding)
-    trained = opened(run, device)
+    trained = opened(run, device, models)
     with calibrating(trained):
         added = fill_frame(trained, nw.from_native(table.frame, eager_only=True), table.layout, least, str(file))
     write_frame(pl.concat([table.frame, added], how="horizontal"), output, table.separator)

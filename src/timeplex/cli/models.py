@@ -60,10 +60,10 @@ def check_model(
 
     from timeplex.models.cases import variants
     from timeplex.models.laws import LAWS, check
-    from timeplex.models.loading import model_class
+    from timeplex.models.loading import named_model
 
     torch.set_num_threads(1)  # the tables are so small that a second thread only costs
-    model = model_class(name)
+    model = named_model(name)
     options = variants(model)
     with progress(f"checking {name}"):
         results = check(model, options, examples, seed)

@@ -1,5 +1,6 @@
 """`timeplex rank RUN`: who or what stands in a relation at a time."""
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.show import JSON_OPTION, percent, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, percent, print_json, print_table, progress, say
 
 if TYPE_CHECKING:
     from timeplex.inference.trained import Trained
@@ -25,6 +26,7 @@ def rank(
     k: int = typer.Option(10, "-k", help="How many answers."),
     hide_known: bool = typer.Option(False, "--hide-known", help="Leave out what the KB knows to hold at the time."),
     explain: bool = typer.Option(False, "--explain", help="Say which facts speak for each answer."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -34,7 +36,7 @@ def rank(
 
     Example: timeplex rank runs/sample --subject "Angela Merkel" --relation headOfGovernment --at 2005..2021
     """
-    trained = opened(run, device)
+    trained = opened(run, device, models)
     questions = trained.questions(relation=relation, at=at, subject=subject, object=object_)
     with calibrating(trained):
         table = trained.rank(relation=relation, at=at, subject=subject, object=object_, k=k, hide_known=hide_known)
@@ -75,9 +77,12 @@ def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]
     say(trained.calibration.note("rank"))
 
 
-def opened(run: Path, device: str) -> "Trained":
-    """The run, ready to be asked."""
+def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
+    """The run, ready to be asked, once the caller's own models are known."""
     from timeplex.inference.trained import load
+    from timeplex.models.loading import own_models
+
+    own_models(models)
 
     with progress(f"loading {run}"):
         return load(run, device)

@@ -23,6 +23,10 @@ KB_ARGUMENT = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
 
+MODEL_OPTION = typer.Option(
+    [], "--model", metavar="FILE.py:NAME", help="The file of your own model, for a run that was trained with it."
+)
+
 ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 """What moves the cursor, sets colours or titles, turns the direction of writing around, or cannot be printed."""
 

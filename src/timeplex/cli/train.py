@@ -40,15 +40,18 @@ def train(
     Example: timeplex train sample -o runs/sample
     """
     from timeplex.errors import InputError
+    from timeplex.models.loading import names_file, own_models
     from timeplex.training.loop import Trainer
     from timeplex.training.run import RunFolder
+    from timeplex.training.setup import Setup
     from timeplex.training.state import Stopped
     from timeplex.training.tracking import track
 
     tracking = track(trackers, output, _warn)
     if resume:
-        if kb or model or recipe or settings or base:
+        if kb or recipe or settings or base or (model and not names_file(model)):
             raise InputError("A resumed run has its KB and its recipe.", "Give --resume and -o RUN alone.")
+        own_models([model] if model else [])
         folder = RunFolder(output)
         if folder.is_finished:
             folder.tidy()
@@ -56,6 +59,7 @@ def train(
         if not folder.is_begun:
             raise InputError(f"{output} is not a run that was begun.", "Start one with: timeplex train KB -o RUN")
         data, chosen = folder.kb(), folder.recipe()
+        folder.check_checkpoint(Setup(data, chosen))
     else:
         if kb is None:
             raise InputError("There is nothing to learn from.", "Give a KB, such as: timeplex train sample -o RUN")
@@ -68,7 +72,8 @@ def train(
         with display(as_json) as listener:
             metrics = trainer.fit(listener, resume=resume, tracking=tracking)
     except Stopped as stopped:
-        again = " ".join(["timeplex train --resume -o", str(output), *(f"--track {name}" for name in trackers)])
+        own = [f"--model {model}"] if model and names_file(model) else []
+        again = " ".join(["timeplex train --resume -o", str(output), *own, *(f"--track {name}" for name in trackers)])
         say(f"Stopped after {trainer.state.step} steps. Go on with: {again}")
         raise typer.Exit(stopped.code) from None
     if "diverged" in metrics:

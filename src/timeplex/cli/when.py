@@ -7,7 +7,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, about, calibrating, named, opened
-from timeplex.cli.show import JSON_OPTION, print_json, say, sparkline
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, say, sparkline
 
 if TYPE_CHECKING:
     from timeplex.evaluation.curves import Curve
@@ -30,6 +30,7 @@ def when(
     object_: str = typer.Argument(..., metavar="O", help="The object."),
     explain: bool = typer.Option(False, "--explain", help="Say which facts speak for that time."),
     plot: Path | None = typer.Option(None, metavar="FILE", help="Draw the curve over time (.png, .svg)."),
+    models: list[str] = MODEL_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -43,7 +44,7 @@ def when(
 
     if plot is not None:
         check_picture(plot)
-    trained = opened(run, device)
+    trained = opened(run, device, models)
     with calibrating(trained):
         found = trained.when(subject, relation, object_).row(0, named=True)
         curve = trained.curve(subject, relation, object_)

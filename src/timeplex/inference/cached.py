@@ -5,7 +5,7 @@ written by another version is passed over and made again; where the folder canno
 """
 
 import hashlib
-import json
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from timeplex.errors import InputError
+from timeplex.errors import InputError, TimeplexError
 from timeplex.files import to_json, write_whole
-from timeplex.kb.store import MANIFEST
+from timeplex.stored import MANIFEST, Record, Table, read, read_json
 from timeplex.training.run import TrainedRun
 
 FORMAT = 4
@@ -23,11 +23,22 @@ FORMAT = 4
 Fitted = TypeVar("Fitted", bound=BaseModel)
 
 
-def kept(run: TrainedRun, file: str, kind: type[Fitted], fit: Callable[[], Fitted]) -> Fitted:
-    """What was fitted for a run: the one that is kept in that file, or else a new one, which is kept if it can be."""
+class _File(Record):
+    run: str
+    sha256: str
+    fitted: Table
+
+
+def kept(
+    run: TrainedRun, file: str, kind: type[Fitted], fit: Callable[[], Fitted], fits: Callable[[Fitted], bool]
+) -> Fitted:
+    """What was fitted for a run: the one that is kept in that file, or else a new one, which is kept if it can be.
+
+    `fits` says whether one can be used with this run.
+    """
     mark = fingerprint(run)
-    found = _read(run.path / file, mark, kind)
-    if found is not None:
+    found = _read(run.path, file, mark, kind)
+    if found is not None and fits(found):
         return found
     fitted = fit()
     values = fitted.model_dump(mode="json")
@@ -40,20 +51,21 @@ def kept(run: TrainedRun, file: str, kind: type[Fitted], fit: Callable[[], Fitte
 def fingerprint(run: TrainedRun) -> str:
     """What such a fit depends on: the run's files, by its manifests, and which of its gadgets are asked."""
     digest = hashlib.sha256(f"{FORMAT} {sorted(run.gadgets)} ".encode())
-    for manifest in (run.path / MANIFEST, run.path / "kb" / MANIFEST):
-        digest.update(manifest.read_bytes())
+    for manifest in (MANIFEST, f"kb/{MANIFEST}"):
+        digest.update(read(run.path, manifest))
     return digest.hexdigest()
 
 
-def _read(path: Path, mark: str, kind: type[Fitted]) -> Fitted | None:
+def _read(folder: Path, file: str, mark: str, kind: type[Fitted]) -> Fitted | None:
     """What is kept, or None if it cannot be used."""
+    if not os.path.lexists(folder / file):
+        return None
     try:
-        found = json.loads(path.read_bytes())
-        values = found["fitted"]
-        if found["run"] != mark or found["sha256"] != _digest(values):
+        found = read_json(folder, file, _File)
+        if found.run != mark or found.sha256 != _digest(found.fitted):
             return None
-        return kind.model_validate_json(to_json(values))
-    except (OSError, ValueError, KeyError, TypeError, ValidationError):
+        return kind.model_validate_json(to_json(found.fitted))
+    except (TimeplexError, ValidationError):
         return None
 
 

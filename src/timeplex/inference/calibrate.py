@@ -13,6 +13,7 @@ Figures called `after` are those of cases that had no part in fitting (five fold
 intervals, but for the few weights, which all facts have fitted).
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +60,18 @@ class Calibration(BaseModel):
     when: Way = Way()
     when_facts: int = 0
     measured: dict[str, dict[str, float]] = {}
+
+    def fits(self, run: TrainedRun) -> bool:
+        """Whether it can be used with a run, which a stored one need not."""
+        relations = len(run.kb.relations)
+        told = {"rank@1": self.who_facts, "span overlaps gold": self.when_facts}
+        return (
+            min(told.values()) >= 0
+            and all("after" in self.measured.get(name, {}) for name, facts in told.items() if facts)
+            and all(math.isfinite(figure) for figures in self.measured.values() for figure in figures.values())
+            and self.who.fits(2 * relations)
+            and self.when.fits(relations)
+        )
 
     def rank(self, raw: Floats, r: Ints, direction: Direction) -> Floats:
         """Probabilities of candidates, (n, k), from raw ones; r: (n,)."""

@@ -42,6 +42,10 @@ LEAST_FACTS = 10
 """Relations with fewer training facts are left out: their answers would be guesses."""
 
 
+FEATURES = 9
+"""What is known of a candidate, in numbers."""
+
+
 @dataclass(frozen=True)
 class Judged:
     """Candidates with their dates, open where the model knows none, and what is known of them: (n,).

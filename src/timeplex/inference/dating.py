@@ -12,7 +12,7 @@ from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.time_prediction import Decoder, Rule, Thresholds, probabilities
 from timeplex.inference.intervals import COVERAGE, Begins, Shape, interval
-from timeplex.inference.maps import Map
+from timeplex.inference.maps import LARGEST, Map
 from timeplex.inference.weights import Weighted, Weights
 from timeplex.kb.dates import Ints
 from timeplex.kb.spans import Floats
@@ -39,6 +39,15 @@ class Way(BaseModel):
     overlaps: Map = Map()
     shape: Shape = "grown"
     level: FiniteFloat = COVERAGE
+
+    def fits(self, relations: int) -> bool:
+        """Whether it can be used with so many relations, which a stored one need not."""
+        return (
+            all(0 < weight <= LARGEST for weight in self.weights.values())
+            and (self.decoder == EXPECTED or len(self.theta) == relations)
+            and self.overlaps.fits(relations)
+            and 0 <= self.level <= 1
+        )
 
 
 @dataclass(frozen=True)

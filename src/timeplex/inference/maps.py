@@ -11,6 +11,7 @@ and the one with the least log loss on cases that it was not fitted on is taken.
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -33,6 +34,10 @@ LEAST = 1e-6
 """Probabilities are kept so far from 0 and 1 where their logits are taken."""
 
 
+LARGEST = 1e9
+"""Fitted numbers are smaller, so that no sum of products of them overflows."""
+
+
 class Map(BaseModel):
     """A raw probability and a group → a probability. Without any fitted value it changes nothing."""
 
@@ -45,6 +50,17 @@ class Map(BaseModel):
     rates: tuple[FiniteFloat, ...] = ()  # logits, by group
     knots: tuple[FiniteFloat, ...] = ()  # where the rising line has its corners
     values: tuple[FiniteFloat, ...] = ()  # and how high it is there
+
+    def fits(self, groups: int) -> bool:
+        """Whether it gives a probability for each of so many groups, which a stored one need not."""
+        numbers = (self.slope, self.intercept, self.of_rate, *self.rates)
+        return (
+            all(abs(number) <= LARGEST for number in numbers)
+            and len(self.rates) in (0, groups)
+            and len(self.knots) == len(self.values)
+            and all(low <= high for line in (self.knots, self.values) for low, high in pairwise(line))
+            and all(0 <= value <= 1 for value in self.values)
+        )
 
     def __call__(self, raw: Floats, group: Ints) -> Floats:
         """Probabilities of the shape of `raw`; `group` broadcasts with it."""

@@ -12,6 +12,7 @@ A probability is then this: if the KB lacked as many facts as dev has, this shar
 A fact that is true but stated nowhere counts as wrong, so that in a KB with many such facts more proposals are true.
 """
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.inference import maps
-from timeplex.inference.candidates import Search
+from timeplex.inference.candidates import FEATURES, Search
 from timeplex.kb.facts import Facts
 from timeplex.kb.spans import Bools, Floats
 
@@ -48,6 +49,17 @@ class Proposals(BaseModel):
     weights: tuple[FiniteFloat, ...] = ()
     facts: int = 0
     measured: dict[str, float] = {}
+
+    def fits(self) -> bool:
+        """Whether it can be used, which a stored one need not."""
+        return (
+            len(self.mean) == len(self.deviation) == max(len(self.weights) - 1, 0)
+            and len(self.mean) in (0, FEATURES)
+            and all(deviation > 1 / maps.LARGEST for deviation in self.deviation)
+            and all(abs(number) <= maps.LARGEST for number in (*self.mean, *self.weights))
+            and (not self.facts or {"cases", "said", "right"} <= self.measured.keys())
+            and all(math.isfinite(figure) for figure in self.measured.values())
+        )
 
     def __call__(self, features: Floats, both: Floats) -> Floats:
         """Probabilities of proposals, (n,), from their features (n, f), or `both` (n,) if nothing was fitted."""

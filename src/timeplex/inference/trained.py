@@ -37,6 +37,7 @@ from timeplex.kb.readers.columns import Columns
 from timeplex.kb.source import read
 from timeplex.kb.spans import Bools, Floats
 from timeplex.kb.timeline import Timeline
+from timeplex.models.loading import own_model
 from timeplex.training.choose import recipe_for, with_dev
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.run import RunFolder, TrainedRun
@@ -48,9 +49,17 @@ TEXTS = dict.fromkeys(
 """Columns of texts, also where there is no row or no text."""
 
 
-def load(path: str | Path, device: str = "auto") -> "Trained":
-    """A trained run from its folder, after checking every checksum; device: auto, cpu or cuda."""
-    return Trained(RunFolder(Path(path)).load(choose_device(device)))
+def load(path: str | Path, device: str = "auto", *, model: str | None = None) -> "Trained":
+    """A trained run from its folder, after checking all that is in it; device: auto, cpu or cuda.
+
+    Nothing in the folder is ever run. A run of your own model needs `model="path/to/file.py:name"`, with the very file
+    that it was trained with.
+    """
+    own = None if model is None else own_model(model)
+    trained = Trained(RunFolder(Path(path)).load(choose_device(device)))
+    if own is not None and trained.run.recipe.model != own.name:
+        raise InputError(f"{path} has the model {trained.run.recipe.model!r}, not {own.name!r}.", "Leave out `model`.")
+    return trained
 
 
 def train(
@@ -66,9 +75,10 @@ def train(
     """Train a model on a KB (or anything that `read` takes), leave a run folder, and return it ready to be asked.
 
     With nothing else said the full TimePlex is trained, by a recipe that suits the KB's size. `model` names another
-    one, `recipe` is a TOML file, `settings` are single changes such as "epochs=20". A KB without dev facts is split at
-    random, 8 : 1 : 1. A training that diverges ends with the best tables before that and a warning, or with an error if
-    there are none. `listener` is called after every batch with where training stands (`training.state.Progress`).
+    one (`path/to/file.py:name` your own, also beside a recipe), `recipe` is a TOML file, `settings` are single changes
+    such as "epochs=20". A KB without dev facts is split at random, 8 : 1 : 1. A training that diverges ends with the
+    best tables before that and a warning, or with an error if there are none. `listener` is called after every batch
+    with where training stands (`training.state.Progress`).
     """
     data = with_dev(kb if isinstance(kb, TemporalKB) else read(kb))
     chosen = recipe_for(data, model, None if recipe is None else Path(recipe), settings)
@@ -100,12 +110,14 @@ class Trained:
     @cached_property
     def calibration(self) -> Calibration:
         """How raw probabilities become calibrated ones; fitted on dev on first use, and kept in the run folder."""
-        return cached.kept(self.run, "calibration.json", Calibration, lambda: fit(self.run))
+        return cached.kept(
+            self.run, "calibration.json", Calibration, lambda: fit(self.run), lambda found: found.fits(self.run)
+        )
 
     @cached_property
     def proposals(self) -> Proposals:
         """How often what `discover` proposes is true; fitted on dev on first use, and kept in the run folder."""
-        return cached.kept(self.run, "proposals.json", Proposals, lambda: fit_proposals(self))
+        return cached.kept(self.run, "proposals.json", Proposals, lambda: fit_proposals(self), Proposals.fits)
 
     @cached_property
     def asking(self) -> Asking:

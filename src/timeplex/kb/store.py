@@ -9,25 +9,23 @@ MANIFEST.json       format, SHA-256 of each file above
 """
 
 import hashlib
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from timeplex.errors import DamagedError, InputError
-from timeplex.files import checksum, recover, to_json, write_folder
-from timeplex.kb import spans
-from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.errors import InputError
+from timeplex.files import recover, to_json, write_folder
+from timeplex.kb import check, spans
+from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.problems import SCHEMA, Problems
+from timeplex.kb.problems import SCHEMA
+from timeplex.stored import FORMAT as FORMAT
+from timeplex.stored import MANIFEST as MANIFEST
+from timeplex.stored import parse_json, verified
 
-FORMAT = 1
-MANIFEST = "MANIFEST.json"
 DESCRIPTION = "kb.json"
 FILES = ("entities.parquet", "facts.parquet", DESCRIPTION, "problems.parquet", "relations.parquet")
 
@@ -62,30 +60,26 @@ def save(kb: TemporalKB, folder: Path) -> None:
 
 
 def load(folder: Path) -> TemporalKB:
-    """Read a folder that `save` wrote, after checking every checksum."""
+    """Read a folder that `save` wrote, after checking every checksum and what the files say."""
     if not is_kb_folder(folder):
         raise InputError(f"{folder} is not a KB folder.", "Make one with: timeplex import FILE -o DIR")
-    try:
-        verify(folder, FILES)
-        return _load(folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be read: {error.strerror or error}.", "Check its permissions.") from error
+    contents = verified(folder, FILES)
+    said = parse_json(contents[DESCRIPTION], check.Description, folder / DESCRIPTION)
 
+    def table(name: str, schema: Mapping[str, type[pl.DataType] | pl.DataType]) -> tuple[pl.DataFrame, Path]:
+        return check.table(contents[name], folder / name, schema), folder / name
 
-def _load(folder: Path) -> TemporalKB:
-    description = _json(folder / DESCRIPTION)
-    frame = _read(folder / "facts.parquet")
-    splits = {split: _facts(frame.filter(pl.col("split") == split)) for split in description["splits"]}
+    entities, named = table("entities.parquet", check.NAMES)
+    relations, called = table("relations.parquet", check.NAMES)
+    facts, stated = table("facts.parquet", check.FACTS)
+    problems, odd = table("problems.parquet", SCHEMA)
     return TemporalKB(
-        _names(_read(folder / "entities.parquet")),
-        _names(_read(folder / "relations.parquet")),
-        Granularity(description["granularity"]),
-        splits,
-        Problems(
-            _read(folder / "problems.parquet").match_to_schema(SCHEMA),
-            description["rows_read"],
-        ),
-        description["name"],
+        check.names(entities, said.entities, named),
+        check.names(relations, said.relations, called),
+        said.granularity,
+        check.splits(facts, said, stated),
+        check.problems(problems, said.rows_read, odd),
+        said.name,
     )
 
 
@@ -101,25 +95,6 @@ def check_target(folder: Path) -> None:
         raise InputError(f"{folder} also holds {foreign[0]!r}, which is not of the KB.", "Move it elsewhere first.")
 
 
-def verify(folder: Path, files: Sequence[str]) -> None:
-    """Check that the manifest of a folder lists just these files, and that each has its checksum."""
-    manifest = _json(folder / MANIFEST)
-    found = manifest.get("format")
-    if found != FORMAT:
-        raise InputError(
-            f"{folder} has format {found}, this version reads format {FORMAT}.", "Import the source again."
-        )
-    sums = manifest.get("sha256")
-    if not isinstance(sums, dict) or set(sums) != set(files):
-        raise DamagedError(f"{folder / MANIFEST} does not list the checksums.", "Import the source again.")
-    for name in files:
-        path = folder / name
-        if not path.is_file():
-            raise DamagedError(f"{path} is missing.", "Import the source again.")
-        if checksum(path) != sums[name]:
-            raise DamagedError(f"{path} has been changed or damaged.", "Import the source again.")
-
-
 def _packed_json(value: dict[str, Any]) -> bytes:
     return to_json(value, indent=1, ensure_ascii=False).encode()
 
@@ -128,21 +103,6 @@ def _parquet(frame: pl.DataFrame) -> bytes:
     buffer = BytesIO()
     frame.write_parquet(buffer)
     return buffer.getvalue()
-
-
-def _read(path: Path) -> pl.DataFrame:
-    """A Parquet file; its name is taken as it is, whatever characters are in it."""
-    return pl.read_parquet(path, memory_map=False, glob=False)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise DamagedError(f"{path} is not JSON.", "Import the source again.") from error
-    if not isinstance(value, dict):
-        raise DamagedError(f"{path} is not what it should be.", "Import the source again.")
-    return value
 
 
 def _facts_frame(kb: TemporalKB) -> pl.DataFrame:
@@ -157,16 +117,6 @@ def _facts_frame(kb: TemporalKB) -> pl.DataFrame:
     return pl.concat(frames)
 
 
-def _facts(frame: pl.DataFrame) -> Facts:
-    closed = frame.with_columns(pl.col("begin").fill_null(spans.OPEN_BEGIN), pl.col("end").fill_null(spans.OPEN_END))
-    return Facts(*(closed[name].to_numpy().astype(np.int32) for name in ("s", "r", "o", "begin", "end")))
-
-
 def _names_frame(names: Names) -> pl.DataFrame:
     labels = pl.Series("label", [names.labels.get(name) for name in names] if names.labels else [None] * len(names))
     return pl.DataFrame([names.names, labels.cast(pl.String)])
-
-
-def _names(frame: pl.DataFrame) -> Names:
-    labelled = frame.drop_nulls("label")
-    return Names(frame["name"], dict(zip(labelled["name"], labelled["label"], strict=True)))

@@ -125,4 +125,4 @@ def bins(mentions: Tensor, size: int) -> Tensor:
         filled += count
         if filled >= size:
             filled, number = 0, number + 1
-    return torch.tensor(numbers)
+    return torch.tensor(numbers, device=mentions.device)

@@ -3,23 +3,46 @@
 Order of writing: the new file under a temporary name, fsync, rename; then the pointer `latest.json` the same way; only
 then are our files that the pointer does not name deleted. No two checkpoints have the same name, also of the same step.
 So whenever the power fails, the pointer names a whole file. Files of others are never touched, nor is a link followed.
+
+latest.json: format, file (the tensors), sha256 (of that file), state, state_sha256 (`state_digest`).
 """
 
-import json
+import hashlib
+import os
 import re
 import secrets
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from pydantic import Field
+from safetensors.torch import save
 from torch import Tensor
 
-from timeplex.errors import DamagedError, InputError
+from timeplex.errors import DamagedError, InputError, TimeplexError
 from timeplex.files import checksum, is_temporary, remove_file, remove_if_empty, to_json, write_whole
+from timeplex.stored import Record, parse_json, read_json, refuse_link
+from timeplex.stored import read as read_file
+from timeplex.training.state import State
+from timeplex.training.tables import decoded
 
 POINTER = "latest.json"
 STEP = re.compile(r"step-\d{9}(-[0-9a-f]{8})?\.safetensors")
+FORMAT = 1
+
+
+class Pointer(Record):
+    """What latest.json says."""
+
+    format: Literal[1]
+    file: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\.safetensors$")
+    sha256: str
+    state: dict[str, Any]
+    state_sha256: str
+
+
+def state_digest(state: dict[str, Any]) -> str:
+    """SHA-256 of a state of training."""
+    return hashlib.sha256(to_json(state, sort_keys=True).encode()).hexdigest()
 
 
 def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
@@ -27,7 +50,8 @@ def write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> No
     check_place(folder)
     name = f"step-{state['step']:09d}-{secrets.token_hex(4)}.safetensors"
     write_whole(folder / name, save({key: tensor.detach().contiguous() for key, tensor in tensors.items()}))
-    pointer = {"file": name, "sha256": checksum(folder / name), "state": state}
+    pointer = {"format": FORMAT, "file": name, "sha256": checksum(folder / name), "state": state}
+    pointer["state_sha256"] = state_digest(state)
     write_whole(folder / POINTER, to_json(pointer).encode())
     _clear(folder, keep=(name, POINTER))
 
@@ -57,18 +81,48 @@ def _is_ours(path: Path) -> bool:
     return named and (path.is_symlink() or path.is_file())
 
 
+def size(folder: Path) -> int | None:
+    """How many bytes the tensors of the last checkpoint take, or None if there is none yet."""
+    found = _pointer(folder)
+    return None if found is None else len(_content(folder, found))
+
+
 def read(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """The last checkpoint, or None if there is none yet."""
-    pointer = folder / POINTER
-    if not pointer.is_file():
+    """The last checkpoint, or None if there is none yet. Neither part has been held against a recipe yet."""
+    found = _pointer(folder)
+    if found is None:
+        return None
+    if state_digest(found.state) != found.state_sha256:
+        raise _damaged(folder)
+    try:
+        return decoded(_content(folder, found), folder / found.file), found.state
+    except TimeplexError as error:
+        raise _damaged(folder) from error
+
+
+def parse_state(values: dict[str, Any]) -> State:
+    """The state of a checkpoint: all that belongs to it, of the right types."""
+    if values.keys() != State().__dict__.keys():
+        raise DamagedError("The checkpoint is of another version.", "Delete its folder to train from the start.")
+    return parse_json(to_json(values).encode(), State, "The checkpoint")
+
+
+def _pointer(folder: Path) -> Pointer | None:
+    refuse_link(folder)
+    if not os.path.lexists(folder / POINTER):
         return None
     try:
-        named = json.loads(pointer.read_text())
-        path = folder / named["file"]
-        if checksum(path) != named["sha256"]:
-            raise ValueError("checksum")
-        return load_file(path), named["state"]
-    except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
-        raise DamagedError(
-            f"The checkpoint in {folder} is damaged.", "Delete the folder to train from the start."
-        ) from error
+        return read_json(folder, POINTER, Pointer)
+    except TimeplexError as error:
+        raise _damaged(folder) from error
+
+
+def _content(folder: Path, found: Pointer) -> bytes:
+    content = read_file(folder, found.file)
+    if hashlib.sha256(content).hexdigest() != found.sha256:
+        raise _damaged(folder)
+    return content
+
+
+def _damaged(folder: Path) -> DamagedError:
+    return DamagedError(f"The checkpoint in {folder} is damaged.", "Delete the folder to train from the start.")

@@ -7,6 +7,7 @@ from typing import Any
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.split import split_randomly
+from timeplex.models.loading import names_file, own_model
 from timeplex.training import recipe as recipes
 from timeplex.training.recipe import Phase2, Recipe
 
@@ -35,10 +36,17 @@ def with_dev(kb: TemporalKB) -> TemporalKB:
 def recipe_for(
     kb: TemporalKB, model: str | None = None, recipe: Path | None = None, settings: Sequence[str] = ()
 ) -> Recipe:
-    """The recipe of a file, or one that suits the KB (for a model, if it is named); with settings `key=value`."""
-    if recipe is not None and model is not None:
+    """The recipe of a file, or one that suits the KB (for a model, if it is named); with settings `key=value`.
+
+    `model` may be `path/to/file.py:name`, also beside a recipe: no recipe can name a file.
+    """
+    own = own_model(model) if model is not None and names_file(model) else None
+    if own is not None and own.name == FULL:
+        raise InputError(f"The name {FULL!r} means {BASE} with all gadgets.", "Register your model by another name.")
+    if recipe is not None and model is not None and own is None:
         raise InputError("Both a recipe and a model are given.", "A recipe names its model: leave out --model.")
-    chosen = recipes.read(recipe) if recipe is not None else suitable(kb, model or FULL)
+    name = own.name if own is not None else model or FULL
+    chosen = recipes.read(recipe, own) if recipe is not None else suitable(kb, name)
     return chosen.with_settings(list(settings))
 
 

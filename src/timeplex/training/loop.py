@@ -5,6 +5,7 @@ numbers as one that was not (on the same machine, versions and number of threads
 """
 
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,11 +17,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from timeplex.errors import DivergedError, InputError
+from timeplex.errors import DamagedError, DivergedError, InputError
 from timeplex.files import to_json, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
-from timeplex.training import checkpoint
+from timeplex.training import checkpoint, tables
 from timeplex.training.batches import Batch, Batches, random
 from timeplex.training.divergence import Diverged, check_tables, finite_loss
 from timeplex.training.negatives import Candidates, Negatives
@@ -234,6 +235,9 @@ class Trainer:
         hint = f"Set a smaller learning_rate than {self.recipe.learning_rate:g}"
         if not self.best:
             raise DivergedError(problem, f"{hint}, in another run folder.") from found
+        self.model.load_state_dict(self.best)
+        for table in self._optimizer_tables().values():
+            table.zero_()  # they are not needed any more, and a checkpoint holds finite numbers only
         self.state.diverged = (
             f"{problem} The tables of epoch {self.state.best_epoch + 1} are kept. {hint} to go on longer."
         )
@@ -306,10 +310,12 @@ class Trainer:
 
     def _adopt(self, base: TrainedRun) -> None:
         """Take a trained model as the result of phase 1."""
-        metrics = RunFolder(base.path).metrics()
+        metrics, trace = RunFolder(base.path).metrics(), RunFolder(base.path).trace()
+        if not (len(trace) == metrics["epochs"] <= self.recipe.epochs):
+            raise DamagedError(f"{base.path} does not say what each of its epochs gave.", tables.AGAIN)
         self.model.load_state_dict(base.model.state_dict())
         self.best = {name: table.detach().clone() for name, table in self.model.state_dict().items()}
-        self.state.trace = RunFolder(base.path).trace()
+        self.state.trace = trace
         self.state.epoch, self.state.best_epoch = metrics["epochs"], metrics["best_epoch"] - 1
         self.state.seconds, self.state.precision = metrics["seconds"], metrics["precision"]
         self.state.precision_reason = metrics.get("precision_reason", "")
@@ -321,6 +327,11 @@ class Trainer:
         """Everything that a resume needs, by name."""
         tensors = {f"model.{name}": table for name, table in self.model.state_dict().items()}
         tensors |= {f"best.{name}": table for name, table in self.best.items()}
+        return tensors | self._optimizer_tables()
+
+    def _optimizer_tables(self) -> dict[str, Tensor]:
+        """What the optimiser keeps, by name."""
+        tensors: dict[str, Tensor] = {}
         for number, values in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in values.items()}
         if self.rows is not None:
@@ -331,7 +342,9 @@ class Trainer:
         if self.run is not None:
             checkpoint.write(self.run.checkpoint, self._tensors(), asdict(self.state))
 
-    def _restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    def _restore(self, tensors: dict[str, Tensor], found: dict[str, Any]) -> None:
+        state = checkpoint.parse_state(found)
+        self._check(tensors, state)
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "best": {}, "optimizer": {}, "rows": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")
@@ -345,8 +358,38 @@ class Trainer:
         self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": values})
         if self.rows is not None:
             self.rows.sums = parts["rows"]
-        self.state = State(**state)
+        self.state = state
         self._set_learning_rate(self.state.learning_rate)
+
+    def _check(self, tensors: dict[str, Tensor], state: State) -> None:
+        """Refuse a checkpoint that is not one of this recipe and KB."""
+        source = "The checkpoint"
+        if not state.is_possible(self.recipe.epochs, len(self.batches), self.recipe.learning_rate):
+            raise DamagedError(f"{source} says what no training by this recipe can.", tables.AGAIN)
+        expected = self._expected(with_best=state.best_epoch >= 0, begun=state.step > 0)
+        if set(tensors) != set(expected):
+            raise DamagedError(f"{source} holds the tables of another model.", tables.AGAIN)
+        for name, tensor in tensors.items():
+            learned = name.startswith(("model.", "best."))
+            tables.check(tensor, expected[name], name, source, tables.LARGEST if learned else sys.float_info.max)
+            is_sum = not learned and not name.endswith(".exp_avg")
+            if is_sum and not bool((tensor >= 0).all()):
+                raise DamagedError(f"{source} holds a sum of squares below 0, in {name}.", tables.AGAIN)
+
+    def _expected(self, *, with_best: bool, begun: bool) -> dict[str, Tensor]:
+        """What `_tensors` gives in the course of training, by name, with numbers of no meaning."""
+        own = self.model.state_dict()
+        expected = {f"model.{name}": table for name, table in own.items()}
+        expected |= {f"best.{name}": table for name, table in own.items()} if with_best else {}
+        adam = self.recipe.optimizer == "adam"
+        if begun or not adam:
+            sums = ("exp_avg", "exp_avg_sq") if adam else ("sum",)
+            for number, parameter in enumerate(self.optimizer.param_groups[0]["params"]):
+                expected |= {f"optimizer.{number}.{name}": parameter for name in sums}
+                expected[f"optimizer.{number}.step"] = torch.zeros(())
+        if self.rows is not None:
+            expected |= {f"rows.{name}": table for name, table in self.rows.sums.items()}
+        return expected
 
     def _write_trace(self) -> None:
         if self.run is not None:

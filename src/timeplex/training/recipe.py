@@ -8,8 +8,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from timeplex.errors import InputError
 from timeplex.gadgets import GADGETS
-from timeplex.models.base import tuned
-from timeplex.models.loading import model_class
+from timeplex.models.base import Model, tuned
+from timeplex.models.loading import file_digest, model_class, names_file
+
+LARGE = 1_000_000
+"""The most that counts can be: more is a slip or would not fit anywhere."""
 
 
 class Phase2(BaseModel):
@@ -21,7 +24,10 @@ class Phase2(BaseModel):
     epochs: int = Field(3, ge=1, description="How often all facts are seen.")
     batch_size: int = Field(500, ge=1, description="Facts in a batch.")
     negatives: int | None = Field(
-        None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
+        None,
+        ge=0,
+        le=LARGE,
+        description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size.",
     )
     time_weight: float = Field(0.0, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
 
@@ -31,7 +37,12 @@ class Recipe(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    model: str = Field("timeplex-base", description="A registered model, or path/to/file.py:name.")
+    model: str = Field("timeplex-base", description="The name of a model (a file is given by --model alone).")
+    model_sha256: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the file of a model of your own; filled in by itself.",
+    )
     options: dict[str, Any] = Field(default_factory=dict, description="Settings of the model itself.")
 
     timeline: Literal["observed", "calendar"] = Field("observed", description="Which instants have embeddings.")
@@ -42,10 +53,16 @@ class Recipe(BaseModel):
 
     loss: Literal["softmax", "margin"] = Field("softmax", description="Cross-entropy, or a margin to negatives.")
     negatives: int | None = Field(
-        None, ge=0, description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size."
+        None,
+        ge=0,
+        le=LARGE,
+        description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size.",
     )
     frequent: int = Field(
-        0, ge=0, description="So many frequent entities are always negatives; the drawn ones stand for the others."
+        0,
+        ge=0,
+        le=LARGE,
+        description="So many frequent entities are always negatives; the drawn ones stand for the others.",
     )
     margin: float = Field(10.0, gt=0, description="How far a fact must score above its negatives.")
     time_weight: float = Field(0.5, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
@@ -89,7 +106,22 @@ class Recipe(BaseModel):
     phase2: Phase2 = Field(default_factory=Phase2, description="How gadgets are trained.")
 
     precision: Literal["auto", "float32", "bfloat16"] = Field("auto", description="Numbers of the large products.")
-    seed: int = Field(0, ge=0, description="Decides all random choices.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Decides all random choices.")
+
+    @field_validator("model_sha256")
+    @classmethod
+    def _same_file(cls, recorded: str | None, info: Any) -> str | None:
+        if "model" not in info.data:
+            return recorded
+        name = info.data["model"]
+        digest = file_digest(model_class(name))
+        if recorded is not None and recorded != digest:
+            problem = "is not from a file" if digest is None else f"is from another file, with SHA-256 {digest}"
+            raise InputError(
+                f"The model {name!r} here {problem}.",
+                f"Give --model path/to/file.py:{name} with the file whose SHA-256 is {recorded}.",
+            )
+        return digest
 
     @field_validator("options")
     @classmethod
@@ -141,7 +173,7 @@ class Recipe(BaseModel):
                     raise InputError(f"The recipe has no table {part!r}.", f"Its keys are {', '.join(values)}.")
                 place = place[part]
             if last == "model":
-                place["options"] = {}  # another model has other options
+                place |= {"options": {}, "model_sha256": None}  # another model has other options
             place[last] = _value(text.strip())
         return parse(values, "--set")
 
@@ -170,9 +202,23 @@ def parse(values: dict[str, Any], source: str) -> Recipe:
         raise InputError(f"{source}: {key}: {problem}.", f"It was given {first['input']!r}.") from error
 
 
-def read(path: Path) -> Recipe:
-    """Read a recipe from a TOML file. `extends = "other.toml"` begins with another one of the same folder."""
-    return parse(_values(path), str(path))
+def read(path: Path, own: type[Model] | None = None) -> Recipe:
+    """Read a recipe from a TOML file. `extends = "other.toml"` begins with another one of the same folder.
+
+    `own` is a model of the caller's own, which the file may name or leave out.
+    """
+    values = _values(path)
+    if own is not None:
+        stated = plain_name(values.get("model", own.name))
+        if stated != own.name:
+            raise InputError(f"{path} is for the model {stated!r}, not {own.name!r}.", "Leave out one of them.")
+        values["model"] = own.name
+    return parse(values, str(path))
+
+
+def plain_name(model: Any) -> Any:
+    """The name in `path/to/file.py:name`; anything else is left as it is."""
+    return model.rpartition(":")[2] if isinstance(model, str) and names_file(model) else model
 
 
 def _values(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:

@@ -12,7 +12,6 @@ checkpoint/         only while training goes on
 Trackers that were asked for add `tensorboard/` and `mlflow-run.txt`, which nothing else reads.
 """
 
-import json
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 from torch import nn
 
 from timeplex.errors import DamagedError, InputError
@@ -32,11 +31,13 @@ from timeplex.gadgets import Gadget
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
-from timeplex.models.base import Model
-from timeplex.training import checkpoint
+from timeplex.models.base import MODELS, Model
+from timeplex.stored import MOST_JSON, Table, parse_json, read, read_json, refuse_link, verified
+from timeplex.training import checkpoint, tables
 from timeplex.training import recipe as recipes
 from timeplex.training.recipe import Recipe
 from timeplex.training.setup import Setup
+from timeplex.training.state import Epoch, Metrics
 
 FILES = ("recipe.json", "model.safetensors", "metrics.json", "trace.jsonl")
 GADGETS_FILE = "gadgets.safetensors"
@@ -95,16 +96,28 @@ class RunFolder:
             yield
 
     def recipe(self) -> Recipe:
-        """The recipe of the run."""
-        try:
-            values = json.loads((self.path / "recipe.json").read_text())
-        except (OSError, ValueError) as error:
-            raise InputError(f"{self.path} is not a run folder.", "Make one with: timeplex train KB -o RUN") from error
+        """The recipe of the run. A model of one's own must be known by now: the run does not say where it is."""
+        if not (self.path / "recipe.json").is_file():
+            raise InputError(f"{self.path} is not a run folder.", "Make one with: timeplex train KB -o RUN")
+        values = read_json(self.path, "recipe.json", Table)
+        values["model"] = name = recipes.plain_name(values.get("model"))  # once, runs named the file as well
+        if isinstance(name, str) and name not in MODELS:
+            raise InputError(
+                f"{self.path} was trained with a model that is not part of timeplex, {name[:100]!r}.",
+                f"Add its file: --model path/to/file.py:{name[:100]} (in Python: model=…).",
+            )
         return recipes.parse(values, str(self.path / "recipe.json"))
 
     def kb(self) -> TemporalKB:
         """The KB of the run."""
+        refuse_link(self.path / "kb")
         return store.load(self.path / "kb")
+
+    def check_checkpoint(self, setup: Setup) -> None:
+        """Refuse a checkpoint that is too small for the recipe's model, before memory is taken for that."""
+        size = checkpoint.size(self.checkpoint)
+        if size is not None and size < tables.nbytes(setup.shapes()):
+            raise DamagedError(f"The checkpoint in {self.checkpoint} is of another recipe.", "Train it again.")
 
     @staticmethod
     def files(recipe: Recipe) -> tuple[str, ...]:
@@ -127,21 +140,25 @@ class RunFolder:
             checkpoint.remove(self.checkpoint)
 
     def load(self, device: torch.device | None = None) -> "TrainedRun":
-        """The trained model with all that it needs, after checking every checksum."""
+        """The trained model with all that it needs, after checking every checksum and all that the files say."""
         if not self.is_finished:
             begun = "its training is not finished" if self.is_begun else "it is not a run folder"
             hint = f"timeplex train --resume -o {self.path}" if self.is_begun else "timeplex train KB -o RUN"
             raise InputError(f"{self.path} has no trained model: {begun}.", f"Use: {hint}")
         recipe = self.recipe()
-        store.verify(self.path, self.files(recipe))
+        contents = verified(self.path, self.files(recipe))
+        _metrics(contents["metrics.json"], self.path)
+        _trace(contents["trace.jsonl"], self.path)
         setup = Setup(self.kb(), recipe)
+        # The file is held against what the recipe says before memory is taken for it.
+        learned = tables.unpack(contents["model.safetensors"], setup.shapes(), self.path / "model.safetensors")
         model, gadgets = setup.new_model(), setup.new_gadgets()
-        try:
-            model.load_state_dict(load_file(self.path / "model.safetensors"))
-            if gadgets:
-                nn.ModuleDict(gadgets).load_state_dict(load_file(self.path / GADGETS_FILE))
-        except RuntimeError as error:
-            raise DamagedError(f"{self.path} holds a model of another shape.", "Train it again.") from error
+        model.load_state_dict(learned)
+        if gadgets:
+            together, source = nn.ModuleDict(gadgets), self.path / GADGETS_FILE
+            learned = tables.unpack(contents[GADGETS_FILE], together.state_dict(), source)
+            tables.check_statistics(together, learned, source)
+            together.load_state_dict(learned)
         device = device or torch.device("cpu")
         for each in (model, *gadgets.values()):
             each.to(device).train(False).requires_grad_(False)
@@ -149,13 +166,13 @@ class RunFolder:
 
     def metrics(self) -> dict[str, Any]:
         """What training said of itself: dev figures, best epoch, seconds, machine."""
-        metrics: dict[str, Any] = json.loads((self.path / "metrics.json").read_text())
-        return metrics
+        return _metrics(read(self.path, "metrics.json"), self.path)
 
     def trace(self) -> list[dict[str, Any]]:
         """What training said of each epoch so far."""
-        file = self.path / "trace.jsonl"
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        if not os.path.lexists(self.path / "trace.jsonl"):
+            return []
+        return _trace(read(self.path, "trace.jsonl"), self.path)
 
 
 @dataclass(frozen=True)
@@ -194,6 +211,23 @@ class TrainedRun:
 
 def _as_json(recipe: Recipe) -> bytes:
     return recipe.model_dump_json(indent=1).encode()
+
+
+def _metrics(content: bytes, folder: Path) -> dict[str, Any]:
+    source = folder / "metrics.json"
+    known = parse_json(content, Metrics, source)
+    if known.best_epoch > known.epochs:
+        raise DamagedError(f"{source} has a best epoch beyond the last one.", tables.AGAIN)
+    return parse_json(content, Table, source)
+
+
+def _trace(content: bytes, folder: Path) -> list[dict[str, Any]]:
+    if len(content) > MOST_JSON:
+        raise DamagedError(f"{folder / 'trace.jsonl'} is larger than {MOST_JSON:,} bytes.", tables.AGAIN)
+    lines = content.splitlines()
+    for line in lines:
+        parse_json(line, Epoch, folder / "trace.jsonl")
+    return [parse_json(line, Table, folder / "trace.jsonl") for line in lines]
 
 
 def _packed(module: nn.Module) -> bytes:

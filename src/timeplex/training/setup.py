@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from timeplex.errors import InputError
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PUBLISHED_CODE
 from timeplex.evaluation.queries import Answers, PlacedFacts, WithGadgets
@@ -74,6 +75,19 @@ class Setup:
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""
         torch.manual_seed(self.recipe.seed)
+        return self._model()
+
+    def shapes(self) -> dict[str, torch.Tensor]:
+        """The tables of the recipe's model without their numbers, for which no memory is taken."""
+        try:
+            with torch.device("meta"):
+                return self._model().state_dict()
+        except Exception as error:
+            if not model_class(self.recipe.model).__module__.startswith("timeplex."):
+                return self._model().state_dict()  # a model of one's own that cannot be had without its numbers
+            raise InputError("A model by this recipe would be too large.", "Lower its dimension.") from error
+
+    def _model(self) -> Model:
         model = model_class(self.recipe.model)
         return model(self.space, model.options_type(**self.recipe.options))
 

@@ -27,7 +27,7 @@ def read_parquet(data: bytes, *, source: str, split: str, columns: Columns) -> T
 def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
     """All columns of a Parquet file, given as bytes."""
     try:
-        check_counts(data)
+        declared_sizes(data)
         return pl.read_parquet(io.BytesIO(data), memory_map=False)
     except BaseException as error:
         # A damaged file can also make the decoder panic, and that is not an `Exception`.
@@ -36,8 +36,8 @@ def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
         raise InputError(f"{source} is not a readable Parquet file.", "It may be damaged: write it again.") from error
 
 
-def check_counts(data: bytes) -> None:
-    """Raise some exception unless the counts of rows and values in the file fit together.
+def declared_sizes(data: bytes) -> tuple[int, int]:
+    """How many rows a file declares, and how many bytes its pages unpack to; an exception if its counts do not fit.
 
     The numbers are those of the fields in the format's definition, parquet.thrift.
     """
@@ -45,21 +45,22 @@ def check_counts(data: bytes) -> None:
         raise ValueError("no magic number")
     footer = _Thrift(data, len(data) - 8 - int.from_bytes(data[-8:-4], "little")).struct()
     groups = footer[4]
-    for group in groups:
-        for chunk in group[1]:
-            _check_pages(data, chunk[3], rows=group[3])
+    unpacked = sum(_check_pages(data, chunk[3], rows=group[3]) for group in groups for chunk in group[1])
     _check(footer[3] == sum(group[3] for group in groups))
+    return footer[3], unpacked
 
 
-def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> None:
+def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> int:
+    """Check the pages of a column, and return how many bytes they unpack to."""
     values, start, dictionary = column[5], column[9], column.get(11) or 0
     _check(0 <= rows <= values)  # there are more values than rows where they are nested in lists
     pages = _Thrift(data, dictionary if 0 < dictionary < start else start)
-    seen = 0
+    seen = total = 0
     while seen < values:
         header = pages.struct()
         kind, unpacked, packed = header[1], header[2], header[3]
         _check(unpacked >= 0 and packed >= 0)
+        total += unpacked
         if kind in (0, 3):  # a page of data, in the first or the second form
             count = header[5 if kind == 0 else 8][1]
             _check(count >= 0)
@@ -68,6 +69,7 @@ def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> None:
             _check(0 <= header[7][1] <= unpacked)
         pages.at += packed
     _check(seen == values)
+    return total
 
 
 def _check(holds: bool) -> None:
@@ -106,9 +108,11 @@ class _Thrift:
             case 9 | 10:
                 head = self._byte()
                 size = head >> 4 if head >> 4 < 15 else self._natural()
+                _check(size <= len(self.data) - self.at)
                 return [self._value(head & 15) for _ in range(size)]
             case 11:
                 size = self._natural()
+                _check(size <= len(self.data) - self.at)
                 kinds = self._byte() if size else 0
                 return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
             case 12:
