@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import timeplex
+from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
+from timeplex.training import tracking
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
@@ -295,21 +297,20 @@ def test_by_default_the_warning_is_pythons(kb: TemporalKB, tmp_path: Path) -> No
         Trainer(kb, RECIPE, tmp_path / "run").fit(tracking=Tracking({"faulty": Faulty(False)}))
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no device that is always full")
-def test_a_full_disk(kb: TemporalKB, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk(
+    kb: TemporalKB, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """TensorBoard's disk is full from the second epoch on, and has room again when training has finished."""
-    folder = tmp_path / "run" / "tensorboard"
     warnings: list[str] = []
+
+    def full(path: Path, data: bytes) -> None:
+        raise InputError(f"{path} cannot be written: No space left on device.")
 
     def fill(now: Progress) -> None:
         if now.ended and now.epoch == 1:
-            (file,) = folder.iterdir()
-            file.rename(tmp_path / file.name)
-            file.symlink_to("/dev/full")
+            monkeypatch.setattr(tracking, "append", full)
         if now.ended and now.epoch == 4:
-            (file,) = folder.iterdir()
-            file.unlink()
-            (tmp_path / file.name).rename(file)
+            monkeypatch.undo()
 
     Trainer(kb, RECIPE, tmp_path / "run").fit(fill, tracking=track(["tensorboard"], tmp_path / "run", warnings.append))
     (warning,) = warnings
