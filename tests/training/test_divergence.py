@@ -52,8 +52,16 @@ def spoil(trainer: Trainer, epoch: int, value: float) -> Trainer:
     return trainer
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10 * LARGEST])
-@pytest.mark.parametrize("settings", [{}, {"negatives": 20}, {"gadgets": GADGETS}])
+@pytest.mark.parametrize(
+    ("value", "settings"),
+    [
+        (float("nan"), {}),
+        (float("inf"), {}),
+        (10 * LARGEST, {}),
+        (float("inf"), {"negatives": 20}),
+        (float("nan"), {"gadgets": GADGETS}),
+    ],
+)
 def test_the_best_tables_before_are_kept(
     kb: TemporalKB, tmp_path: Path, value: float, settings: dict[str, object]
 ) -> None:
