@@ -6,7 +6,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import FORMULAS_OPTION, JSON_OPTION, print_json, print_table, progress, say
 from timeplex.counting import counted
 from timeplex.errors import InputError
 
@@ -18,6 +18,7 @@ def discover(
     least: float = typer.Option(0.1, "--min-prob", help="The least probability."),
     most: int = typer.Option(1000, "--most", help="How many facts to keep, the best ones."),
     show: int = typer.Option(5, "--show", min=0, help="How many to print."),
+    formulas: bool = FORMULAS_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -49,7 +50,7 @@ def discover(
                 *search(trained, relations=relation, least=least, most=most, progress=report),
             ]
         )
-    write_frame(found, output)
+    write_frame(found, output, formulas=formulas)
     if as_json:
         facts = {"found": len(found), "file": str(output), "facts": found.head(show).to_dicts()}
         print_json({"run": str(run), "calibration": proposals.model_dump(include={"facts", "measured"}), **facts})

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 JSON_OPTION = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
 DATA_DIR_OPTION = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
+FORMULAS_OPTION = typer.Option(
+    False, "--formulas", help="CSV and TSV: leave texts such as =1+1 as they are, without an apostrophe before them."
+)
 KB_ARGUMENT = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
