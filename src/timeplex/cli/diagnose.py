@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION, SPLIT_OPTION
-from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, print_json, print_table, progress, say, visible
 
 if TYPE_CHECKING:
     from timeplex.evaluation.curves import Years
@@ -52,10 +52,10 @@ def diagnose(
         _show(kb, split, mined, broken)
     if distances is not None:
         _draw_distances(models, distances, window)
-        typer.echo(f"Distances of time embeddings are drawn in {distances}.", err=as_json)
+        typer.echo(visible(f"Distances of time embeddings are drawn in {distances}."), err=as_json)
     if across_time is not None and fact is not None:
         _draw_across_time(models, fact, across_time, window)
-        typer.echo(f"Probabilities over time are drawn in {across_time}.", err=as_json)
+        typer.echo(visible(f"Probabilities over time are drawn in {across_time}."), err=as_json)
 
 
 def _load(run: Path, device: str) -> "TrainedRun":
