@@ -4,10 +4,15 @@ import hashlib
 import os
 import stat
 import tempfile
+import tomllib
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 from timeplex.errors import DamagedError, InputError
+
+MOST_TOML, MOST_STOPS = 1_000_000, 200
+"""No file of settings has more bytes, or more full stops in a line."""
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -67,3 +72,33 @@ def checksum(path: Path) -> str:
     """SHA-256 of a file."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file of anyone's making says: a plain file of 1 MB at most."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(MOST_TOML + 1)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist.", "Check the path.") from error
+    except (OSError, ValueError) as error:  # the name may hold what no name can
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{path} cannot be read: {reason}.", "Check the path.") from error
+    if len(data) > MOST_TOML:
+        raise InputError(f"{path} is larger than 1 MB.", "Give a file of settings, which is small.")
+    try:
+        return parse_toml(data.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text.", "Give a file of settings as TOML.") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.", "Mend it, or give another file.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What TOML says; all that is wrong with it is a ValueError."""
+    if any(line.count(".") > MOST_STOPS for line in text.splitlines()):
+        raise ValueError("a line has too many full stops")  # a key of n parts takes n² steps
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error

@@ -19,3 +19,14 @@ follow what is seen, but not another one."""
 def visible(text: object) -> str:
     """The text with each character that a terminal acts upon, or that nobody sees, written out, such as \\x1b."""
     return ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
+
+
+def quoted(value: object, most: int = 120) -> str:
+    """A value of anyone's making as an error quotes it: not long, however long, deep or large the value is."""
+    try:
+        text = (
+            f"a text of {len(value):,} characters" if isinstance(value, str) and len(value) > 10 * most else repr(value)
+        )
+    except (ValueError, RecursionError):  # a number of too many digits, tables in tables
+        text = f"something too large to show ({type(value).__name__})"
+    return text if len(text) <= most else f"{text[: most - 1]}…"

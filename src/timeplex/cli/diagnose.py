@@ -33,10 +33,14 @@ def diagnose(
     Example: timeplex diagnose runs/yago11k --distances distances.png --years 1958..2017
     """
     from timeplex.errors import InputError
+    from timeplex.evaluation.pictures import check_picture
     from timeplex.kb import orderings
 
     if (across_time is None) != (fact is None):
         raise InputError("--across-time and --fact belong together.", "Give both, or none.")
+    for picture in (distances, across_time):
+        if picture is not None:
+            check_picture(picture)
     window = _years(years)
     with progress("loading"):
         models = [_load(run, device) for run in runs]

@@ -52,11 +52,11 @@ def discover(
         )
     write_frame(found, output, formulas=formulas)
     if as_json:
-        facts = {"found": len(found), "file": str(output), "facts": found.head(show).to_dicts()}
+        facts = {"found": len(found), "file": str(output), "facts": found[: min(show, len(found))].to_dicts()}
         print_json({"run": str(run), "calibration": proposals.model_dump(include={"facts", "measured"}), **facts})
         return
     if show and len(found):
-        shown = found.drop("reason").head(show)
+        shown = found.drop("reason").head(min(show, len(found)))
         print_table("", shown.columns, shown.rows(), decimals=3)
     say(proposals.note(len(trained.kb.facts)))
     say(f"{counted(len(found), 'fact')} with a probability of at least {least:g}, saved in {output}.")

@@ -45,6 +45,10 @@ def evaluate(
         raise InputError(
             f"{per_query} is not a .parquet file.", "The queries are written as Parquet: give FILE.parquet."
         )
+    if per_query is not None:
+        from timeplex.kb.write import check_writable
+
+        check_writable(per_query)
     with progress(f"evaluating {source}"):
         model, report = assess(source, split, protocol, filter_, device, data_dir)
     if per_query is not None:

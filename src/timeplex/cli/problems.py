@@ -42,6 +42,10 @@ def problems(
     if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
         # The facts of a KB can be written in more ways (.txt) than a table of problems.
         raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
+    if output is not None:
+        from timeplex.kb.write import check_writable
+
+        check_writable(output)
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, progress=report).problems
     if output is not None:

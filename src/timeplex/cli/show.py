@@ -27,6 +27,7 @@ KB_ARGUMENT = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
 
+
 def console() -> "Console":
     """Standard output; 120 columns wide where it is not a terminal."""
     from rich.console import Console

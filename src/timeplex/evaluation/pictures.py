@@ -108,7 +108,9 @@ def across_time_picture(facts: Sequence[FactAcrossTime], path: Path, years: Year
             column[0].set_title(_called(fact.title), pad=18)
             column[-1].set_xlabel("year")
         for name, axes in zip(names, grid[:, -1], strict=True):
-            axes.annotate(_called(name, LONGEST_BESIDE), (1.03, 0.5), xycoords="axes fraction", va="center", color=colours[name])
+            axes.annotate(
+                _called(name, LONGEST_BESIDE), (1.03, 0.5), xycoords="axes fraction", va="center", color=colours[name]
+            )
         figure.supylabel("Pr(t | s, r, o)", fontsize=9)
 
 

@@ -44,8 +44,10 @@ def check_writable(path: Path) -> None:
     """Refuse a place that cannot be written before long work is done for it. Nothing is left there."""
     if path.is_dir():
         raise InputError(f"{path} is a folder.", "Give the name of a file.")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
     try:
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is a pipe or a device.", "Give the name of a file.")
+        there = next(folder for folder in path.absolute().parents if folder.exists())
         with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:

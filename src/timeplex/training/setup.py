@@ -1,5 +1,6 @@
 """From a KB and a recipe to what training works on: the timeline, the model's space, placed facts."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +8,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from timeplex.errors import InputError
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PUBLISHED_CODE
 from timeplex.evaluation.queries import Answers, PlacedFacts, WithGadgets
@@ -74,8 +76,21 @@ class Setup:
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""
         torch.manual_seed(self.recipe.seed)
+        self._check_memory()
         model = model_class(self.recipe.model)
         return model(self.space, model.options_type(**self.recipe.options))
+
+    def _check_memory(self) -> None:
+        """Refuse embeddings that cannot fit: each number has a gradient and a state of the optimizer beside it."""
+        dimension = int(self.recipe.options.get("dimension", 0))
+        needed = 3 * 4 * dimension * (self.space.entities + self.space.relations + self.space.instants)
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
+        if needed > there:
+            raise InputError(
+                f"Embeddings of dimension {dimension:,} need at least {needed / 1e9:,.0f} GB of memory to train, "
+                f"and there are {there / 1e9:,.0f}.",
+                "Choose a smaller options.dimension.",
+            )
 
 
 def _date_parts(timeline: Timeline) -> dates.Ints:
