@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
@@ -66,12 +67,28 @@ def test_what_users_install_has_an_upper_bound() -> None:
         assert "<" in {clause.operator for clause in Requirement(text).specifier}, text
 
 
-def test_ci_runs_make_test() -> None:
+def test_ci_runs_make_test_and_make_lowest() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111, "it can be executed"
     lines = [line.strip() for line in script.read_text().splitlines()]
-    assert "make test" in lines
+    assert {"make test", "make lowest"} <= set(lines)
     assert any(line.startswith("set -e") for line in lines), "a failure is not passed over"
+
+
+def test_the_lowest_versions_are_those_of_the_ranges() -> None:
+    script = ROOT / "tools" / "lowest_versions.py"
+    listed = pins(subprocess.run([sys.executable, script], capture_output=True, text=True, check=True).stdout)
+    users = [
+        *PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"]["plot"],
+        *PROJECT["optional-dependencies"]["pandas"],
+    ]
+    for requirement in map(Requirement, users):
+        name = canonicalize_name(requirement.name)
+        assert requirement.specifier.contains(listed[name])
+        assert name == "torch" or f">={listed[name]}" in str(requirement.specifier)
+    assert listed["torch"] == PINNED["torch"]
+    assert listed["pytest"] == PINNED["pytest"]
 
 
 def test_make_test_checks_everything() -> None:

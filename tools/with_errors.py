@@ -15,7 +15,7 @@ def main(source: str, output: str) -> None:
     """The copy as a table, and a few of the facts that were moved."""
     kb, rows = inject(timeplex.read(source), "dates-shifted", share=0.01, seed=0)
     table = kb.to_polars()
-    write_frame(table.drop("split"), Path(output))
+    write_frame(table.drop("split"), Path(output), formulas=True)
     print(f"{len(rows)} of {len(table):,} facts have wrong dates now. Some of them:")
     for row in table[rows[:: max(1, len(rows) // 4)]].iter_rows(named=True):
         print(f"  {row['subject']} {row['relation']} {row['object']} {row['begin']}–{row['end'] or ''}")

@@ -15,6 +15,7 @@ import re
 import secrets
 import stat
 import sys
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from io import BufferedReader
@@ -28,6 +29,8 @@ FULL = (errno.ENOSPC, errno.EDQUOT)
 TEMPORARY = re.compile(r"\..*\.timeplex-(?:[0-9a-f]{8}|old)", re.DOTALL)
 
 # Writing --------------------------------------------------------------------------------------------------------------
+MOST_TOML, MOST_STOPS = 1_000_000, 200
+"""No file of settings has more bytes, or more full stops in a line."""
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -100,6 +103,8 @@ def check_writable(path: Path) -> None:
     """Refuse a place for a file that cannot be written before long work is done for it. Nothing is left there."""
     if path.is_dir():
         raise InputError(f"{path} is a folder.", "Give the name of a file.")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path} is a pipe or a device.", "Give the name of a file.")
     there = next(folder for folder in path.absolute().parents if folder.exists())
     with writing(path):
         temporary, descriptor = _claimed(there / path.name, _create_file)
@@ -359,3 +364,33 @@ def _finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """What a TOML file of anyone's making says: a plain file of 1 MB at most."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(MOST_TOML + 1)
+    except FileNotFoundError as error:
+        raise InputError(f"{path} does not exist.", "Check the path.") from error
+    except (OSError, ValueError) as error:  # the name may hold what no name can
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{path} cannot be read: {reason}.", "Check the path.") from error
+    if len(data) > MOST_TOML:
+        raise InputError(f"{path} is larger than 1 MB.", "Give a file of settings, which is small.")
+    try:
+        return parse_toml(data.decode())
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not UTF-8 text.", "Give a file of settings as TOML.") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.", "Mend it, or give another file.") from error
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What TOML says; all that is wrong with it is a ValueError."""
+    if any(line.count(".") > MOST_STOPS for line in text.splitlines()):
+        raise ValueError("a line has too many full stops")  # a key of n parts takes n² steps
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error

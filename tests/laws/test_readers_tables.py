@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ def _texts(values: Sequence[Any]) -> list[str | None]:
 
 Column = Callable[[Sequence[Any]], Any]
 ZONE = "Asia/Tokyo"
+PANDAS_3 = int(pd.__version__.partition(".")[0]) >= 3
+# Before pandas 3, its type for texts made a text of None, and zones did not reach far back.
+TEXTS = "str" if PANDAS_3 else object
+PANDAS_ZONE = ZONE if PANDAS_3 else timezone(timedelta(hours=9))
 
 YEARS: dict[str, dict[str, Column]] = {
     "polars": {
@@ -55,7 +59,7 @@ YEARS: dict[str, dict[str, Column]] = {
         "integers": lambda years: pd.array(years, dtype="Int64"),
         "floats with NaN": lambda years: pd.Series(_floats(years), dtype="float64"),
         "floats with NA": lambda years: pd.array(years, dtype="Float64"),
-        "texts": lambda years: pd.array(_texts(years), dtype="str"),
+        "texts": lambda years: pd.array(_texts(years), dtype=TEXTS),
         "texts with NA": lambda years: pd.array(_texts(years), dtype="string"),
         "categories": lambda years: pd.Categorical(_texts(years)),
         "categories of integers": lambda years: pd.Categorical(years),
@@ -80,7 +84,7 @@ DAYS: dict[str, dict[str, Column]] = {
     "pandas": {
         "dates": lambda days: pd.Series(days, dtype=object),
         "times": lambda days: pd.Series(_nights(days), dtype="datetime64[us]"),
-        "times of a zone": lambda days: pd.Series(_nights(days), dtype="datetime64[us]").dt.tz_localize(ZONE),
+        "times of a zone": lambda days: pd.Series(_nights(days), dtype="datetime64[us]").dt.tz_localize(PANDAS_ZONE),
         "arrow": lambda days: pd.array(days, dtype="date32[pyarrow]"),
     },
     "pyarrow": {

@@ -9,6 +9,7 @@ import polars as pl
 
 from timeplex.auditing.findings import KEY
 from timeplex.errors import InputError
+from timeplex.files import open_regular
 
 
 def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
@@ -17,7 +18,8 @@ def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
         return _checked(source, "The earlier table")
     path = Path(source)
     try:
-        data = path.read_bytes()
+        with open_regular(path) as file:
+            data = file.read()
         if path.name.lower().endswith(".gz"):
             data = gzip.decompress(data)
         frame = _parsed(path, data)

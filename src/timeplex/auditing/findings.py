@@ -13,6 +13,7 @@ from timeplex.errors import InputError
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS
+from timeplex.kb.formulas import without_formulas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,7 +116,8 @@ class Findings:
     def _keys(frame: pl.DataFrame) -> pl.DataFrame:
         # An empty field of a CSV may come back as an empty text or as null: an open end in either case.
         text = pl.col("begin", "end").cast(pl.String)
-        return frame.select(KEY).with_columns(pl.when(text != "").then(text).name.keep()).unique(maintain_order=True)
+        keys = frame.select(KEY).with_columns(pl.when(text != "").then(text).name.keep())
+        return without_formulas(keys).unique(maintain_order=True)  # as a CSV has them
 
     def __repr__(self) -> str:
         head = f"Findings({self.name}: {self.suspicious:,} suspicious facts of {self.facts:,}, {len(self):,} findings)"

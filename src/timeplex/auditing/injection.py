@@ -99,7 +99,7 @@ def _swap_ends(kb: TemporalKB, share: float, random: np.random.Generator) -> tup
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for split, part in frame.group_by("split", maintain_order=True):
-            write_frame(part.drop("split"), folder / f"{split[0]}.csv")
+            write_frame(part.drop("split"), folder / f"{split[0]}.csv", formulas=True)
         reread = read_folder(folder, granularity=kb.granularity)
     reread = replace(
         reread,

@@ -8,7 +8,6 @@ Each table has the name of the rule that it belongs to; `TABLES` lists their key
 """
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,11 +17,13 @@ from typing import Any
 import polars as pl
 
 from timeplex.errors import InputError, UnknownNameError
+from timeplex.files import read_toml
 from timeplex.kb import dates
 from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
+from timeplex.visible import quoted
 
-RELATION, NUMBER, DATE, SIDE = "a relation", "a whole number", "a date", '"subject" or "object"'
+RELATION, NUMBER, DATE, SIDE = "a relation", "a whole number of at most 7 digits", "a date", '"subject" or "object"'
 
 TABLES: dict[str, dict[str, str]] = {
     "dates": {"from": DATE, "to": DATE, "relation?": RELATION},
@@ -56,27 +57,14 @@ def read_own_rules(source: str | Path | Mapping[str, Any] | None, kb: TemporalKB
         return OwnRules()
     if isinstance(source, Mapping):
         return _checked(source, kb, "the rules")
-    path = Path(source)
-    try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist.", "Check the path of the rules.") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", "Check the path of the rules.") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text.", "Give rules as TOML; see docs/audit.md.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(
-            f"{path} is not TOML: {str(error).rstrip('.')}.", "See docs/audit.md for an example."
-        ) from error
-    return _checked(given, kb, str(path))
+    return _checked(read_toml(Path(source)), kb, str(source))
 
 
 def _checked(given: Mapping[str, Any], kb: TemporalKB, source: str) -> OwnRules:
     tables: dict[str, list[dict[str, Any]]] = {}
     for name, entries in given.items():
         if name not in TABLES:
-            raise UnknownNameError(f"{source}: there is no rule [[{name}]] to write.", _closest(name, TABLES))
+            raise UnknownNameError(f"{source}: there is no rule {quoted(name)} to write.", _closest(name, TABLES))
         if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
             raise InputError(f"{source}: {name} is not a list of tables.", f"Write [[{name}]], with two brackets.")
         tables[name] = [_entry(name, entry, kb, source) for entry in entries]
@@ -89,7 +77,7 @@ def _entry(table: str, entry: Mapping[str, Any], kb: TemporalKB, source: str) ->
     where = f"{source}: [[{table}]]"
     for key in entry:
         if key not in keys:
-            raise UnknownNameError(f"{where} has no key {key!r}.", _closest(key, keys))
+            raise UnknownNameError(f"{where} has no key {quoted(key)}.", _closest(key, keys))
     for key in TABLES[table]:
         if not key.endswith("?") and key not in entry:
             raise InputError(f"{where} lacks the key {key!r}.", f"Its keys are {', '.join(keys)}.")
@@ -102,16 +90,16 @@ def _entry(table: str, entry: Mapping[str, Any], kb: TemporalKB, source: str) ->
 def _value(value: Any, what: str, kb: TemporalKB, where: str) -> Any:
     if what == RELATION and isinstance(value, str):
         return _relation(value, kb, where)
-    if what == NUMBER and type(value) is int:
+    if what == NUMBER and type(value) is int and abs(value) < 10**7:
         return value
     if what == SIDE and value in ("subject", "object"):
         return value
-    if what == DATE and (type(value) is int or isinstance(value, str | date)):
+    if what == DATE and ((type(value) is int and abs(value) < 10**7) or isinstance(value, str | date)):
         parsed = dates.parse(pl.Series([str(value)]))
         if parsed.state[0] == State.KNOWN:
             first, last = dates.place(parsed, kb.granularity)
             return int(first[0]), int(last[0])
-    raise InputError(f"{where} is {value!r}, which is not {what}.", "See docs/audit.md for an example.")
+    raise InputError(f"{where} is {quoted(value)}, which is not {what}.", "See docs/audit.md for an example.")
 
 
 def _relation(name: str, kb: TemporalKB, where: str) -> int:
@@ -121,7 +109,9 @@ def _relation(name: str, kb: TemporalKB, where: str) -> int:
     labels = {label: original for original, label in kb.relations.labels.items()}
     if name in labels:
         return kb.relations.id(labels[name])
-    raise UnknownNameError(f"{where}: {kb.name} has no relation {name!r}.", _closest(name, [*kb.relations, *labels]))
+    raise UnknownNameError(
+        f"{where}: {kb.name} has no relation {quoted(name)}.", _closest(name, [*kb.relations, *labels])
+    )
 
 
 def _closest(name: str, names: Iterable[str]) -> str:

@@ -1,12 +1,16 @@
-"""Findings as one HTML page: nothing is loaded from elsewhere, nothing in it runs, every text is escaped."""
+"""Findings as one HTML page: nothing is loaded from elsewhere, nothing in it runs, every text is escaped.
 
-from html import escape
+What a browser would act upon without a tag (a turned direction of writing), or what nobody sees, is written out.
+"""
+
+import html
 from pathlib import Path
 from typing import Any
 
 from timeplex.auditing.base import says
 from timeplex.auditing.findings import Findings
 from timeplex.files import write_whole
+from timeplex.visible import visible
 
 MOST = 1000
 """The most facts on a page: who has more reads the table."""
@@ -58,7 +62,12 @@ def page(findings: Findings, most: int = MOST) -> str:
 
 def write_page(findings: Findings, path: Path) -> None:
     """Write the page; it appears whole or not at all."""
-    write_whole(path, page(findings).encode(errors="replace"))
+    write_whole(path, page(findings).encode())
+
+
+def escape(text: object) -> str:
+    """A text of anyone's making as HTML."""
+    return html.escape(visible(text))
 
 
 def _rules(findings: Findings) -> str:

@@ -10,6 +10,7 @@ import typer
 from timeplex.cli.problems import TABLES
 from timeplex.cli.show import (
     DATA_DIR_OPTION,
+    FORMULAS_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
     MODEL_OPTION,
@@ -38,6 +39,7 @@ def audit(
     ),
     models: list[str] = MODEL_OPTION,
     mute: list[str] = typer.Option([], "--mute", metavar="RULE", help="Leave out a rule; may be given several times."),
+    formulas: bool = FORMULAS_OPTION,
     most: int = typer.Option(10, "--most", min=0, help="How many suspicious facts to show."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
@@ -72,7 +74,7 @@ def audit(
         with calibrating(opening[0]):
             found = with_models(found, facts, opening)
     seconds = time.perf_counter() - start
-    _write(found, output, html)
+    _write(found, output, html, formulas)
     if as_json:
         print_json(_json(found, seconds))
         return
@@ -98,12 +100,12 @@ def with_models(findings: "Findings", kb: "TemporalKB", runs: "Sequence[Trained]
     return findings.plus(found, notes=[by.note])
 
 
-def _write(found: "Findings", output: Path | None, html: Path | None) -> None:
+def _write(found: "Findings", output: Path | None, html: Path | None, formulas: bool) -> None:
     from timeplex.auditing.page import write_page
     from timeplex.kb.write import write_frame
 
     if output is not None:
-        write_frame(found.frame, output)
+        write_frame(found.frame, output, formulas=formulas)
     if html is not None:
         write_page(found, html)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION, SPLIT_OPTION
-from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say, visible
 
 if TYPE_CHECKING:
     from timeplex.evaluation.curves import Years
@@ -34,11 +34,15 @@ def diagnose(
     Example: timeplex diagnose runs/yago11k --distances distances.png --years 1958..2017
     """
     from timeplex.errors import InputError
+    from timeplex.evaluation.pictures import check_picture
     from timeplex.kb import orderings
     from timeplex.models.loading import own_models
 
     if (across_time is None) != (fact is None):
         raise InputError("--across-time and --fact belong together.", "Give both, or none.")
+    for picture in (distances, across_time):
+        if picture is not None:
+            check_picture(picture)
     window = _years(years)
     own_models(own)
     with progress("loading"):
@@ -55,10 +59,10 @@ def diagnose(
         _show(kb, split, mined, broken)
     if distances is not None:
         _draw_distances(models, distances, window)
-        typer.echo(f"Distances of time embeddings are drawn in {distances}.", err=as_json)
+        typer.echo(visible(f"Distances of time embeddings are drawn in {distances}."), err=as_json)
     if across_time is not None and fact is not None:
         _draw_across_time(models, fact, across_time, window)
-        typer.echo(f"Probabilities over time are drawn in {across_time}.", err=as_json)
+        typer.echo(visible(f"Probabilities over time are drawn in {across_time}."), err=as_json)
 
 
 def _load(run: Path, device: str) -> "TrainedRun":

@@ -6,7 +6,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
+from timeplex.cli.show import FORMULAS_OPTION, JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
 from timeplex.counting import counted
 from timeplex.errors import InputError
 
@@ -19,6 +19,7 @@ def discover(
     most: int = typer.Option(1000, "--most", help="How many facts to keep, the best ones."),
     show: int = typer.Option(5, "--show", min=0, help="How many to print."),
     models: list[str] = MODEL_OPTION,
+    formulas: bool = FORMULAS_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -51,13 +52,13 @@ def discover(
                 *search(trained, relations=relation, least=least, most=most, progress=report),
             ]
         )
-    write_frame(found, output)
+    write_frame(found, output, formulas=formulas)
     if as_json:
-        facts = {"found": len(found), "file": str(output), "facts": found.head(show).to_dicts()}
+        facts = {"found": len(found), "file": str(output), "facts": found[: min(show, len(found))].to_dicts()}
         print_json({"run": str(run), "calibration": proposals.model_dump(include={"facts", "measured"}), **facts})
         return
     if show and len(found):
-        shown = found.drop("reason").head(show)
+        shown = found.drop("reason").head(min(show, len(found)))
         print_table("", shown.columns, shown.rows(), decimals=3)
     say(proposals.note(len(trained.kb.facts)))
     say(f"{counted(len(found), 'fact')} with a probability of at least {least:g}, saved in {output}.")

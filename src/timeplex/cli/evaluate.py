@@ -49,6 +49,10 @@ def evaluate(
     from timeplex.models.loading import own_models
 
     own_models(models)
+    if per_query is not None:
+        from timeplex.files import check_writable
+
+        check_writable(per_query)
     with progress(f"evaluating {source}"):
         model, report = assess(source, split, protocol, filter_, device, data_dir)
     if per_query is not None:

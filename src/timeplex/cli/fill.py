@@ -6,7 +6,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, say
+from timeplex.cli.show import FORMULAS_OPTION, JSON_OPTION, MODEL_OPTION, print_json, say
 from timeplex.counting import counted
 from timeplex.errors import InputError
 
@@ -28,6 +28,7 @@ def fill(
     least: float = typer.Option(0.0, "--min-prob", help="Leave what is less probable empty."),
     encoding: str | None = typer.Option(None, help="The encoding of text that is not UTF-8, such as cp1252."),
     models: list[str] = MODEL_OPTION,
+    formulas: bool = FORMULAS_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -55,7 +56,7 @@ def fill(
     trained = opened(run, device, models)
     with calibrating(trained):
         added = fill_frame(trained, nw.from_native(table.frame, eager_only=True), table.layout, least, str(file))
-    write_frame(pl.concat([table.frame, added], how="horizontal"), output, table.separator)
+    write_frame(pl.concat([table.frame, added], how="horizontal"), output, table.separator, formulas=formulas)
     is_filled = added.select(pl.any_horizontal(pl.col("^.*_predicted$").is_not_null()))[:, 0]
     filled = int(is_filled.sum())
     if as_json:

@@ -29,6 +29,9 @@ from timeplex.cli import (
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
+LONGEST = 2000
+"""Longer sentences are cut in the middle."""
+
 app = typer.Typer(
     name="timeplex",
     help="Temporal knowledge bases: facts with time spans, what is missing in them and what is wrong.",
@@ -111,6 +114,8 @@ def run() -> None:
 
 def _complain(sentence: str) -> None:
     """One line on standard error, whatever the sentence quotes."""
+    if len(sentence) > LONGEST:  # somebody gave a name of a million letters
+        sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
     typer.echo(f"error: {visible(sentence)}", err=True)
 
 

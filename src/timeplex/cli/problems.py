@@ -7,6 +7,7 @@ import typer
 
 from timeplex.cli.show import (
     DATA_DIR_OPTION,
+    FORMULAS_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
     print_json,
@@ -27,6 +28,7 @@ TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 def problems(
     kb: str = KB_ARGUMENT,
     output: Path | None = typer.Option(None, "-o", "--output", help="Write all of them to a .csv, .jsonl or .parquet."),
+    formulas: bool = FORMULAS_OPTION,
     most: int = typer.Option(10, "--most", min=0, help="How many to show of each kind."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
@@ -40,12 +42,16 @@ def problems(
     if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
         # The facts of a KB can be written in more ways (.txt) than a table of problems.
         raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
+    if output is not None:
+        from timeplex.files import check_writable
+
+        check_writable(output)
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, progress=report).problems
     if output is not None:
         from timeplex.kb.write import write_frame
 
-        write_frame(found.frame, output)
+        write_frame(found.frame, output, formulas=formulas)
     if as_json:
         print_json({"rows_read": found.rows_read, "set_aside": found.set_aside, "problems": found.frame.to_dicts()})
         return

@@ -4,7 +4,6 @@ Names, rows and paths come from files of anyone's making. None of them is taken 
 of theirs reaches the terminal that it would act upon (see `visible`).
 """
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.files import to_json
+from timeplex.visible import ACTING
+from timeplex.visible import visible as visible  # every verb takes it from here
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 JSON_OPTION = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
 DATA_DIR_OPTION = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
+FORMULAS_OPTION = typer.Option(
+    False, "--formulas", help="CSV and TSV: leave texts such as =1+1 as they are, without an apostrophe before them."
+)
 KB_ARGUMENT = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
@@ -26,14 +30,6 @@ KB_ARGUMENT = typer.Argument(
 MODEL_OPTION = typer.Option(
     [], "--model", metavar="FILE.py:NAME", help="The file of your own model, for a run that was trained with it."
 )
-
-ACTING = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
-"""What moves the cursor, sets colours or titles, turns the direction of writing around, or cannot be printed."""
-
-
-def visible(text: object) -> str:
-    """The text with each character that a terminal acts upon written out, such as \\x1b."""
-    return ACTING.sub(lambda found: found[0].encode("unicode_escape").decode(), str(text))
 
 
 def console() -> "Console":
@@ -55,7 +51,7 @@ def print_json(value: Any) -> None:
     plain = not (sys.stdout.encoding or "").lower().startswith("utf")
     written = to_json(value, indent=1, ensure_ascii=plain)
     # An acting character can only stand in a string, where its escape means the same.
-    typer.echo(ACTING.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", written))
+    typer.echo(ACTING.sub(lambda found: "\n" if found[0] == "\n" else to_json(found[0])[1:-1], written))
 
 
 def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[object]], decimals: int = 1) -> None:
@@ -65,10 +61,11 @@ def print_table(title: str, headers: Sequence[str], rows: Iterable[Sequence[obje
     from rich.text import Text
 
     rows = [list(row) for row in rows]
-    table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
+    heading = Text(visible(title)) if title else None
+    table = Table(title=heading, box=box.SIMPLE_HEAD, title_justify="left", pad_edge=False)
     for column, header in enumerate(headers):
         numeric = all(isinstance(row[column], int | float | None) for row in rows)
-        table.add_column(header, justify="right" if numeric else "left", overflow="fold")
+        table.add_column(Text(visible(header)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value, decimals)) for value in row))
     console().print(table)

@@ -144,7 +144,7 @@ def display(quiet: bool) -> "Iterator[Listener | None]":
         from rich.progress import Progress as Bar
 
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
             TextColumn("left"),

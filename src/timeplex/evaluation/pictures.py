@@ -3,6 +3,7 @@
 The same input gives the same bytes: no date is written into a file, and no setting of the user has a say.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR
 from timeplex.kb.spans import Floats
+from timeplex.visible import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 
 INK, FAINT = "#333333", "#c8c8c8"
 GOLD, GOLD_PALE, GOLD_DARK = "#f3dc97", "#fcf6e3", "#8a6d00"
+LONGEST, LONGEST_BESIDE = 80, 30
+"""Titles and names beside a picture are cut there: longer ones would leave no room for what is drawn."""
+
 LISTED = 3
 """So many known spans are named in a legend."""
 
@@ -72,7 +77,7 @@ def distance_picture(panels: Mapping[str, Distances], path: Path) -> None:
         for axes, (title, found) in zip(grid[0], panels.items(), strict=True):
             axes.plot(found.gap, found.distance, color=COLOURS[0], linewidth=1, alpha=0.35)
             axes.scatter(found.gap, found.distance, s=11, color=COLOURS[0], linewidths=0)
-            axes.set_title(title, pad=9)
+            axes.set_title(_called(title), pad=9)
             axes.set_xlabel(f"gap between instants ({found.granularity}s)")
             # From 0 on, so that a slope looks as steep as it is.
             axes.set(xlim=(0, None), ylim=(0, 1.08 * found.distance.max(initial=0) or 1))
@@ -99,10 +104,12 @@ def across_time_picture(facts: Sequence[FactAcrossTime], path: Path, years: Year
                     if fact.gold is not None:
                         _draw_gold(axes, fact.gold, fact.curves[name].granularity, named=axes is column[0])
                     _draw_curve(axes, fact.curves[name], colours[name])
-            column[0].set_title(fact.title, pad=18)
+            column[0].set_title(_called(fact.title), pad=18)
             column[-1].set_xlabel("year")
         for name, axes in zip(names, grid[:, -1], strict=True):
-            axes.annotate(name, (1.03, 0.5), xycoords="axes fraction", va="center", color=colours[name])
+            axes.annotate(
+                _called(name, LONGEST_BESIDE), (1.03, 0.5), xycoords="axes fraction", va="center", color=colours[name]
+            )
         figure.supylabel("Pr(t | s, r, o)", fontsize=9)
 
 
@@ -144,13 +151,19 @@ def when_picture(found: Prediction, path: Path, years: Years) -> None:
         axes.plot(
             edges["span"], height, color=COLOURS[1], linewidth=4, solid_capstyle="butt", label=f"most likely: {text}"
         )
-        axes.set_title(found.title, pad=9)
+        axes.set_title(_called(found.title), pad=9)
         axes.set_xlabel("year")
         axes.set_ylabel("probability")
         axes.locator_params(axis="x", integer=True, nbins=8)
         axes.locator_params(axis="y", nbins=5)
         axes.yaxis.grid(True)
         axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
+
+
+def _called(name: str, most: int = LONGEST) -> str:
+    """A name as it stands in a picture."""
+    shown = visible(name)
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
 def _listed(texts: list[str]) -> str:
@@ -258,5 +271,8 @@ def _drawing(
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr, call-arg]
         yield figure, figure.subplots(rows, columns, squeeze=False)
         drawn = BytesIO()
-        figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font")  # a box stands for it in the picture
+            warnings.filterwarnings("ignore", "constrained_layout not applied")  # names are too wide: they overlap
+            figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
         write_whole(path, drawn.getvalue())

@@ -14,7 +14,7 @@ does not count at any time. Without `own`, a fact that says exactly what is aske
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
@@ -33,12 +33,12 @@ LEAST_SIGMA = 0.1
 class GadgetOptions(BaseModel):
     """Settings of a gadget; a gadget adds its own fields. An unknown one is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    weight: float = Field(1.0, ge=0, description="What its score is multiplied with (κ, λ of the paper).")
-    learning_rate: float = Field(0.1, gt=0, description="Size of the steps in phase 2.")
-    try_weights: tuple[float, ...] = Field(
-        (), description="Other weights to try on dev after training; the best stays."
+    weight: float = Field(1.0, ge=0, le=1e6, description="What its score is multiplied with (κ, λ of the paper).")
+    learning_rate: float = Field(0.1, gt=0, le=1e6, description="Size of the steps in phase 2.")
+    try_weights: tuple[Annotated[float, Field(ge=0, le=1e6)], ...] = Field(
+        (), max_length=100, description="Other weights to try on dev after training; the best stays."
     )
     form: Form = Field("paper", description="As the paper says, or as the published code does.")
 

@@ -35,7 +35,7 @@ KEPT = 16_000_000
 class PairOptions(GadgetOptions):
     """Settings of the pair gadget."""
 
-    penalty: float = Field(0.002, ge=0, description="Weight of Σ b² in the loss of phase 2.")
+    penalty: float = Field(0.002, ge=0, le=1e6, description="Weight of Σ b² in the loss of phase 2.")
 
 
 @register("pair")

@@ -23,7 +23,9 @@ NONE = np.iinfo(np.int64).max
 class RecurrenceOptions(GadgetOptions):
     """Settings of the recurrence gadget."""
 
-    minimum: int = Field(1, ge=1, description="Pairs (s, o) that must recur for a relation to count as recurrent (K).")
+    minimum: int = Field(
+        1, ge=1, le=10**9, description="Pairs (s, o) that must recur for a relation to count as recurrent (K)."
+    )
 
 
 @register("recurrence")

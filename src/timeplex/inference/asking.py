@@ -16,6 +16,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.spans import Bools
 from timeplex.kb.timeline import Timeline
+from timeplex.visible import quoted
 
 Date = int | float | str | datetime.date | None
 """One side of a span; None (or an empty text) is open."""
@@ -76,7 +77,7 @@ class Asking:
         """
         if isinstance(at, tuple):
             if len(at) != 2:
-                raise InputError(f"{at!r} is not a time.", "Give a date, or a tuple with begin and end.")
+                raise InputError(f"{quoted(at)} is not a time.", "Give a date, or a tuple with begin and end.")
             begin, end = (_text(side) for side in at)
         else:
             text = _text(at)
@@ -110,9 +111,9 @@ class Asking:
             none = np.zeros(1, np.int64)
             parsed = dates.Dates(np.array([int(State.KNOWN)]), year, none, none)
         else:
-            parsed = dates.parse(pl.Series([text]))
+            parsed = dates.parse(pl.Series([text.encode(errors="replace").decode()]))
         if parsed.state[0] != State.KNOWN:
-            raise InputError(f"{text!r} is not a date.", "Write it as 2000, 2000-05 or 2000-05-17.")
+            raise InputError(f"{quoted(text)} is not a date.", "Write it as 2000, 2000-05 or 2000-05-17.")
         first, last = (int(side[0]) for side in dates.place(parsed, self.kb.granularity))
         if last < self.timeline.instants[0] or first > self.timeline.instants[-1]:
             raise InputError(
@@ -167,7 +168,7 @@ def _text(date: Date) -> str:
     if date is None:
         return ""
     if isinstance(date, bool) or not isinstance(date, int | float | str | np.integer | np.floating | datetime.date):
-        raise InputError(f"{date!r} is not a date.", "Give a year, a text such as 2000-05, or a datetime.date.")
+        raise InputError(f"{quoted(date)} is not a date.", "Give a year, a text such as 2000-05, or a datetime.date.")
     return date.isoformat()[:10] if isinstance(date, datetime.date) else str(date).strip()
 
 
@@ -177,7 +178,8 @@ def _learned(numbers: Ints, seen: Bools, names: Names) -> Ints:
     if len(strangers):
         name = names.label(int(strangers[0]))
         raise InputError(
-            f"{name!r} has no training fact, so that nothing was learned of it.", "Train again with facts about it."
+            f"{quoted(name)} has no training fact, so that nothing was learned of it.",
+            "Train again with facts about it.",
         )
     return numbers
 

@@ -10,6 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from timeplex.errors import UnknownNameError
+from timeplex.visible import quoted
 
 
 def encode(frame: pl.DataFrame, *groups: tuple[str, ...]) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
@@ -126,10 +127,11 @@ class Names:
         an unknown name is an error that tells the closest ones. `what` is the word for it: entity, relation.
         """
         if not isinstance(name, str):
-            raise UnknownNameError(f"{name!r} is no name.", "Names are texts.")
+            raise UnknownNameError(f"{quoted(name)} is no name.", "Names are texts.")
         if name in self._numbers:
             return self._numbers[name]
         texts, numbers = self._readings
+        name = name.encode(errors="replace").decode()  # an argument that is not UTF-8 has half characters
         wanted = _plain(pl.Series([name]))[0]
         alike = numbers[(self._plain_readings == wanted).to_numpy()]
         exact = numbers[(texts == name).to_numpy()]
@@ -137,16 +139,16 @@ class Names:
         if len(found) == 1:
             return int(found[0])
         if len(found):
-            listed = ", ".join(repr(self[int(each)]) for each in found[:SHOWN])
+            listed = ", ".join(quoted(self[int(each)]) for each in found[:SHOWN])
             more = f" and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
             raise UnknownNameError(
-                f"{name!r} may be {len(found):,} of the names: {listed}{more}.", "Write one of them."
+                f"{quoted(name)} may be {len(found):,} of the names: {listed}{more}.", "Write one of them."
             )
-        close = " or ".join(repr(each) for each in self._closest(wanted))
+        close = " or ".join(quoted(each) for each in self._closest(wanted))
         if close:
-            raise UnknownNameError(f"unknown {what} {name!r}; did you mean {close}?")
+            raise UnknownNameError(f"unknown {what} {quoted(name)}; did you mean {close}?")
         few = f"There are: {', '.join(self)}." if 0 < len(self) <= FEW else "Look at the names in the KB's table."
-        raise UnknownNameError(f"unknown {what} {name!r}; no name is near it.", few)
+        raise UnknownNameError(f"unknown {what} {quoted(name)}; no name is near it.", few)
 
     @cached_property
     def _readings(self) -> tuple[pl.Series, NDArray[np.int64]]:
@@ -188,7 +190,7 @@ class Names:
         if number is None:
             close = difflib.get_close_matches(name, self._numbers, n=3)
             raise UnknownNameError(
-                f"Unknown name {name!r}.",
-                "Did you mean " + " or ".join(repr(match) for match in close) + "?" if close else "",
+                f"Unknown name {quoted(name)}.",
+                "Did you mean " + " or ".join(quoted(match) for match in close) + "?" if close else "",
             )
         return number

@@ -1,4 +1,9 @@
-"""Writing a KB as files that the readers read back: CSV, TSV, JSON lines, Parquet, HyTE/ICEWS text."""
+"""Writing a KB as files that the readers read back: CSV, TSV, JSON lines, Parquet, HyTE/ICEWS text.
+
+`formulas` says what becomes of texts in CSV and TSV that a spreadsheet would take for formulas. True leaves them as
+they are: that is the rule for KBs, so that what is written is read back to the letter. False puts an apostrophe before
+them: that is the rule for tables that people open (see `kb.formulas`). Other formats hold every text as it is.
+"""
 
 import gzip
 import io
@@ -9,28 +14,29 @@ import polars as pl
 from timeplex.errors import InputError
 from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.formulas import without_formulas
 
 
-def write_file(kb: TemporalKB, path: Path, split: str | None = None) -> None:
+def write_file(kb: TemporalKB, path: Path, split: str | None = None, *, formulas: bool = True) -> None:
     """Write the facts of one split (all if None) in the format that the suffix names, packed if `.gz`.
 
     Columns are subject, relation, object, begin, end; an open end is an empty field. The file appears
-    whole or not at all.
+    whole or not at all. For a spreadsheet, give `formulas=False`: names such as `=1+1` then get an apostrophe.
     """
-    write_frame(_facts(kb, split), path)
+    write_frame(_facts(kb, split), path, formulas=formulas)
 
 
-def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt") -> None:
+def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt", *, formulas: bool = True) -> None:
     """Write train, valid and test files into a folder; none of them if one cannot be written in this format."""
     paths = {split: folder / f"{split}{suffix}" for split in kb.splits}
-    files = {path: _packed(_facts(kb, split), path) for split, path in paths.items()}
+    files = {path: _packed(_facts(kb, split), path, formulas=formulas) for split, path in paths.items()}
     for path, data in files.items():
         write_whole(path, data)
 
 
-def write_frame(frame: pl.DataFrame, path: Path, separator: str = ",") -> None:
+def write_frame(frame: pl.DataFrame, path: Path, separator: str = ",", *, formulas: bool = False) -> None:
     """Write any table in the format that the suffix names; `separator` is for .csv."""
-    write_whole(path, _packed(frame, path, separator))
+    write_whole(path, _packed(frame, path, separator, formulas=formulas))
 
 
 def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:
@@ -40,17 +46,18 @@ def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:
     return frame.drop("split")
 
 
-def _packed(frame: pl.DataFrame, path: Path, separator: str = ",") -> bytes:
-    data = _encode(frame, path, separator)
+def _packed(frame: pl.DataFrame, path: Path, separator: str = ",", *, formulas: bool) -> bytes:
+    data = _encode(frame, path, separator, formulas)
     return gzip.compress(data, mtime=0) if path.suffix.lower() == ".gz" else data
 
 
-def _encode(frame: pl.DataFrame, path: Path, separator: str) -> bytes:
+def _encode(frame: pl.DataFrame, path: Path, separator: str, formulas: bool) -> bytes:
     suffix = Path(path.name.lower().removesuffix(".gz")).suffix
     if suffix == ".txt":
         return _hyte(frame, path)
     buffer = io.BytesIO()
     if suffix in (".csv", ".tsv"):
+        frame = frame if formulas else without_formulas(frame)
         frame.write_csv(buffer, separator=separator if suffix == ".csv" else "\t")
     elif suffix in (".jsonl", ".ndjson"):
         frame.write_ndjson(buffer)

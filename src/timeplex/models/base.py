@@ -56,10 +56,10 @@ def tuned(*choices: float, low: float | None = None, high: float | None = None) 
 class Options(BaseModel):
     """Settings of a model; a model adds its own fields. An unknown one is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    dimension: int = Field(200, ge=1, description="Length of an embedding, in real or complex numbers.")
-    spread: float = Field(0.05, gt=0, description="Standard deviation of the first values of the tables.")
+    dimension: int = Field(200, ge=1, le=100_000, description="Length of an embedding, in real or complex numbers.")
+    spread: float = Field(0.05, gt=0, le=1000, description="Standard deviation of the first values of the tables.")
 
 
 class Model(nn.Module, ABC):

@@ -19,7 +19,9 @@ class Options(base.Options):
 
     scorer: ScorerName = Field("transe", description="What the projected vectors are used in.")
     norm: Literal[1, 2] = Field(1, description="The norm of TransE's distance: 1 or 2.")
-    bin_size: int = Field(300, ge=1, description="A time bin is closed when this many begins and ends lie in it.")
+    bin_size: int = Field(
+        300, ge=1, le=10**9, description="A time bin is closed when this many begins and ends lie in it."
+    )
 
 
 @register("hyte")

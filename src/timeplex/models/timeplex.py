@@ -18,9 +18,11 @@ WEIGHTS = tuned(0.0, 2.0, 5.0, 7.0, 10.0)  # the paper's grid
 class Options(base.Options):
     """Settings of the TimePlex base model."""
 
-    alpha: float = Field(5.0, ge=0, description="Weight of the subject-time term.", json_schema_extra=WEIGHTS)
-    beta: float = Field(5.0, ge=0, description="Weight of the object-time term.", json_schema_extra=WEIGHTS)
-    gamma: float = Field(5.0, ge=0, description="Weight of the subject-object-time term.", json_schema_extra=WEIGHTS)
+    alpha: float = Field(5.0, ge=0, le=1e6, description="Weight of the subject-time term.", json_schema_extra=WEIGHTS)
+    beta: float = Field(5.0, ge=0, le=1e6, description="Weight of the object-time term.", json_schema_extra=WEIGHTS)
+    gamma: float = Field(
+        5.0, ge=0, le=1e6, description="Weight of the subject-object-time term.", json_schema_extra=WEIGHTS
+    )
     form: Literal["paper", "published-code"] = Field(
         "published-code", description="Which conjugations the time terms have; they differ in the gamma term."
     )

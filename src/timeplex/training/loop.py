@@ -35,6 +35,7 @@ from timeplex.training.setup import Setup
 from timeplex.training.state import Listener, Progress, State, Stopped
 from timeplex.training.tracking import Tracking
 from timeplex.training.validation import dev_metrics
+from timeplex.visible import quoted
 
 CHECKPOINT_SECONDS = 60.0
 STOPPING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -55,9 +56,11 @@ def choose_device(name: str = "auto") -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"{name!r} is not a device.", "Use auto, cpu or cuda.") from error
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError, ImportError) as error:
+        raise InputError(f"{quoted(name)} is not a device of this machine.", "Use auto, cpu or cuda.") from error
+    return device
 
 
 class Trainer:

@@ -1,41 +1,48 @@
 """The recipe: everything that decides how a model is trained. A TOML file in, JSON saved with the run."""
 
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from timeplex.errors import InputError
+from timeplex.files import parse_toml, read_toml
 from timeplex.gadgets import GADGETS
 from timeplex.models.base import Model, tuned
 from timeplex.models.loading import file_digest, model_class, names_file
+from timeplex.visible import quoted
 
-LARGE = 1_000_000
-"""The most that counts can be: more is a slip or would not fit anywhere."""
+MOST_EXTENDED = 10
+"""A recipe extends at most so many others."""
+
+LARGE, WEIGHT = 1_000_000, 1e6
+"""The most that counts (epochs, facts in a batch) and weights can be: more is a slip or would not fit anywhere."""
 
 
 class Phase2(BaseModel):
     """How gadgets are trained, after the model, which stays as it is."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     together: bool = Field(False, description="Train all gadgets at once, not each alone with the model.")
-    epochs: int = Field(3, ge=1, description="How often all facts are seen.")
-    batch_size: int = Field(500, ge=1, description="Facts in a batch.")
+    epochs: int = Field(3, ge=1, le=LARGE, description="How often all facts are seen.")
+    batch_size: int = Field(500, ge=1, le=LARGE, description="Facts in a batch.")
     negatives: int | None = Field(
         None,
         ge=0,
         le=LARGE,
         description="Entities drawn as negatives for a batch; 0 is all of them; none given: by size.",
     )
-    time_weight: float = Field(0.0, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
+    time_weight: float = Field(0.0, ge=0, le=WEIGHT, description="Weight of the loss term log Pr(t | s, r, o).")
 
 
 class Recipe(BaseModel):
-    """Settings of a training. Each field is a key of the TOML file and of `--set key=value`."""
+    """Settings of a training. Each field is a key of the TOML file and of `--set key=value`.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    Counts and weights are at most a million, a seed is less than 2³², and no number is infinite.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
 
     model: str = Field("timeplex-base", description="The name of a model (a file is given by --model alone).")
     model_sha256: str | None = Field(
@@ -64,19 +71,21 @@ class Recipe(BaseModel):
         le=LARGE,
         description="So many frequent entities are always negatives; the drawn ones stand for the others.",
     )
-    margin: float = Field(10.0, gt=0, description="How far a fact must score above its negatives.")
-    time_weight: float = Field(0.5, ge=0, description="Weight of the loss term log Pr(t | s, r, o).")
+    margin: float = Field(10.0, gt=0, le=WEIGHT, description="How far a fact must score above its negatives.")
+    time_weight: float = Field(0.5, ge=0, le=WEIGHT, description="Weight of the loss term log Pr(t | s, r, o).")
 
     l2: float = Field(
         0.0,
         ge=0,
+        le=WEIGHT,
         description="Weight of the squared embeddings of a batch's facts.",
         json_schema_extra=tuned(low=1e-4, high=1.0),
     )
-    n3: float = Field(0.0, ge=0, description="Weight of the cubed embeddings of a batch's facts.")
+    n3: float = Field(0.0, ge=0, le=WEIGHT, description="Weight of the cubed embeddings of a batch's facts.")
     smooth: float = Field(
         0.0,
         ge=0,
+        le=WEIGHT,
         description="Weight of the differences of consecutive time vectors.",
         json_schema_extra=tuned(low=1e-4, high=10.0),
     )
@@ -84,20 +93,23 @@ class Recipe(BaseModel):
 
     optimizer: Literal["adagrad", "adam"] = Field("adagrad", description="How gradients become steps.")
     learning_rate: float = Field(
-        0.1, gt=0, description="Size of the steps.", json_schema_extra=tuned(low=1e-4, high=1.0)
+        0.1, gt=0, le=WEIGHT, description="Size of the steps.", json_schema_extra=tuned(low=1e-4, high=1.0)
     )
     batch_size: int = Field(
         1500,
         ge=1,
+        le=LARGE,
         description="Facts in a batch (before their inverses are added).",
         json_schema_extra=tuned(low=100, high=5000),
     )
-    epochs: int = Field(50, ge=1, description="How often all facts are seen, at most.")
+    epochs: int = Field(50, ge=1, le=LARGE, description="How often all facts are seen, at most.")
 
     metric: Literal["mrr", "loss"] = Field("mrr", description="What decides on dev: MRR (higher) or loss (lower).")
-    validate_every: int = Field(1, ge=1, description="Epochs between looks at dev.")
-    patience: int = Field(10, ge=1, description="Stop after so many looks at dev without a new best.")
-    plateau: int = Field(3, ge=1, description="Lower the learning rate after so many looks without a new best.")
+    validate_every: int = Field(1, ge=1, le=LARGE, description="Epochs between looks at dev.")
+    patience: int = Field(10, ge=1, le=LARGE, description="Stop after so many looks at dev without a new best.")
+    plateau: int = Field(
+        3, ge=1, le=LARGE, description="Lower the learning rate after so many looks without a new best."
+    )
     plateau_factor: float = Field(0.1, gt=0, le=1, description="What the learning rate is then multiplied with.")
 
     gadgets: dict[str, dict[str, Any]] = Field(
@@ -165,14 +177,14 @@ class Recipe(BaseModel):
         for setting in settings:
             key, sign, text = setting.partition("=")
             if not sign:
-                raise InputError(f"{setting!r} is not a setting.", "Write it as key=value, such as epochs=20.")
+                raise InputError(f"{quoted(setting)} is not a setting.", "Write it as key=value, such as epochs=20.")
             place = values
             *path, last = key.strip().split(".")
             for part in path:
                 if not isinstance(place.get(part), dict):
-                    raise InputError(f"The recipe has no table {part!r}.", f"Its keys are {', '.join(values)}.")
+                    raise InputError(f"The recipe has no table {quoted(part)}.", f"Its keys are {', '.join(values)}.")
                 place = place[part]
-            if last == "model":
+            if key.strip() == "model":
                 place |= {"options": {}, "model_sha256": None}  # another model has other options
             place[last] = _value(text.strip())
         return parse(values, "--set")
@@ -181,8 +193,8 @@ class Recipe(BaseModel):
 def _value(text: str) -> Any:
     """A value as TOML would read it; a bare word is a text."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return parse_toml(f"value = {text}")["value"]
+    except ValueError:
         return text
 
 
@@ -198,8 +210,8 @@ def parse(values: dict[str, Any], source: str) -> Recipe:
         key = ".".join(str(part) for part in first["loc"])
         if first["type"] == "extra_forbidden":
             fields = ", ".join(Recipe.model_fields)
-            raise InputError(f"{source}: there is no key {key!r}.", f"The keys are {fields}.") from error
-        raise InputError(f"{source}: {key}: {problem}.", f"It was given {first['input']!r}.") from error
+            raise InputError(f"{source}: there is no key {quoted(key)}.", f"The keys are {fields}.") from error
+        raise InputError(f"{source}: {key}: {problem}.", f"It was given {quoted(first['input'])}.") from error
 
 
 def read(path: Path, own: type[Model] | None = None) -> Recipe:
@@ -223,15 +235,13 @@ def plain_name(model: Any) -> Any:
 
 def _values(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     """What a recipe file says, with what it extends; `seen` are those that lead here."""
-    if path in seen:
+    if path in seen or len(seen) > MOST_EXTENDED:
         raise InputError(f"{path} extends itself.", "Name another recipe.")
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", "Check the path.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} is not TOML: {error}.", "Mend it, or start from a file in recipes/.") from error
+    values = read_toml(path)
     if "extends" not in values:
         return values
-    other = path.parent / str(values.pop("extends"))
+    name = values.pop("extends")
+    if not isinstance(name, str) or Path(name).name != name:
+        raise InputError(f"{path}: extends is {quoted(name)}.", "Name a recipe of the same folder.")
+    other = path.parent / name
     return {**_values(other, (*seen, path)), **values}

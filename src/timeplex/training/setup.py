@@ -1,5 +1,6 @@
 """From a KB and a recipe to what training works on: the timeline, the model's space, placed facts."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -74,6 +75,7 @@ class Setup:
 
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""
+        self._check_memory()
         torch.manual_seed(self.recipe.seed)
         return self._model()
 
@@ -90,6 +92,18 @@ class Setup:
     def _model(self) -> Model:
         model = model_class(self.recipe.model)
         return model(self.space, model.options_type(**self.recipe.options))
+
+    def _check_memory(self) -> None:
+        """Refuse embeddings that cannot fit: each number has a gradient and a state of the optimizer beside it."""
+        dimension = int(self.recipe.options.get("dimension", 0))
+        needed = 3 * 4 * dimension * (self.space.entities + self.space.relations + self.space.instants)
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
+        if needed > there:
+            raise InputError(
+                f"Embeddings of dimension {dimension:,} need at least {needed / 1e9:,.0f} GB of memory to train, "
+                f"and there are {there / 1e9:,.0f}.",
+                "Choose a smaller options.dimension.",
+            )
 
 
 def _date_parts(timeline: Timeline) -> dates.Ints:
