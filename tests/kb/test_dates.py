@@ -27,7 +27,7 @@ def civil_days(draw: st.DrawFn) -> tuple[int, int, int]:
 
 def parse(texts: list[str | None] | list[str]) -> list[tuple[int, int, int, int]]:
     """(state, year, month, day) of each text."""
-    parsed = dates.parse(pl.Series(texts, dtype=pl.String))
+    parsed = spellings.parse(pl.Series(texts, dtype=pl.String))
     columns = (parsed.state, parsed.year, parsed.month, parsed.day)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
@@ -165,7 +165,7 @@ def test_every_form_of_one_day_is_read_alike(day: tuple[int, int, int]) -> None:
 
 @given(st.lists(st.none() | st.text() | st.text("0123456789-+#/.:TZ ?", max_size=12)))
 def test_no_text_is_an_error_and_what_is_known_is_a_date(texts: list[str | None]) -> None:
-    parsed = dates.parse(pl.Series(texts, dtype=pl.String))
+    parsed = spellings.parse(pl.Series(texts, dtype=pl.String))
     assert len(parsed.state) == len(parsed.year) == len(parsed.month) == len(parsed.day) == len(texts)
     columns = (parsed.state, parsed.year, parsed.month, parsed.day, parsed.precision)
     for state, year, month, day, precision in zip(*(column.tolist() for column in columns), strict=True):
@@ -232,7 +232,7 @@ def test_instants_by_hand() -> None:
 def test_what_is_written_is_read_back(granularity: Granularity, first: int, last: int) -> None:
     @given(st.lists(st.integers(first, last)))
     def check(instants: list[int]) -> None:
-        parsed = dates.parse(pl.Series(dates.write(instants, granularity), dtype=pl.String))
+        parsed = spellings.parse(pl.Series(dates.write(instants, granularity), dtype=pl.String))
         assert (parsed.state == KNOWN).all()
         for bound in dates.place(parsed, granularity):
             np.testing.assert_array_equal(bound, instants)

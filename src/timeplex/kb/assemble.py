@@ -296,7 +296,7 @@ def _note_decision(
     unclear = [spellings.either_first(column.texts) for column in (begin, end)]
     if not any(mask.any() for mask in unclear):
         return
-    text = next(column.texts.filter(mask)[0] for column, mask in zip((begin, end), unclear, strict=True) if mask.any())
+    text = min(text for column, mask in zip((begin, end), unclear, strict=True) for text in column.texts.filter(mask))
     which, other = ("day", "month") if style.dayfirst else ("month", "day")
     if decided.contradicting:
         rows.notes.append(

@@ -83,13 +83,14 @@ def parse_together(columns: Sequence[pl.Series], style: DateStyle = USUAL) -> tu
 
 def _finish(text: pl.Series, made: Dates, style: DateStyle) -> Dates:
     """Read by the format that is given, and then what is not read yet."""
+    counted = np.zeros(len(text), bool)
     if style.format is not None:
         fitting = read_format(text, style.format, style.language)
         fits = fitting.state == State.KNOWN
         if style.format in NUMBERS:  # then no number is a year
-            fits |= text.str.contains(COUNT).to_numpy()
-        made.put(fits, fitting[fits])
-    left = np.flatnonzero(made.state == State.UNREADABLE)
+            counted = text.str.contains(COUNT).to_numpy()
+        made.put(fits | counted, fitting[fits | counted])
+    left = np.flatnonzero((made.state == State.UNREADABLE) & ~counted)
     if len(left):
         made.put(left, _written(text.gather(left), style))
     return made
@@ -100,7 +101,7 @@ def _decide(text: pl.Series, states: Ints, style: DateStyle) -> Decided:
     rest = rest.filter(~rest.is_in(list(OPEN_WORDS)))
     stated = ((states == State.KNOWN) | (states == State.UNKNOWN_YEAR)).any()
     if style.format is None and not stated and len(rest) and rest.str.contains(EXCEL).all():
-        return Decided(replace(style, format="excel"), shown_by=rest[0])
+        return Decided(replace(style, format="excel"), shown_by=min(rest))
     if style.dayfirst is not None or style.format is not None or len(rest) == 0:
         return Decided(style)
     return _which_first(rest, style)
@@ -114,13 +115,13 @@ def _which_first(rest: pl.Series, style: DateStyle) -> Decided:
         return Decided(style, contradicting=True)
     for shows, dayfirst in ((day_first, True), (month_first, False)):
         if shows.any():
-            return Decided(replace(style, dayfirst=dayfirst), shown_by=rest[int(found.rows[np.argmax(shows)])])
+            return Decided(replace(style, dayfirst=dayfirst), shown_by=min(rest.gather(found.rows[shows])))
     unclear = (one != two) & ~found.dotted
     if not unclear.any():
         return Decided(style)
     # A table of months has the first of each: 1/1, 2/1, 3/1 … has the month first.
     dayfirst = not ((two == 1).all() and (one != 1).any())
-    return Decided(replace(style, dayfirst=dayfirst), assumed=True, shown_by=rest[int(found.rows[np.argmax(unclear)])])
+    return Decided(replace(style, dayfirst=dayfirst), assumed=True)
 
 
 def either_first(texts: pl.Series) -> Bools:
