@@ -60,7 +60,7 @@ def test_json_has_the_documented_keys(timeplex: Timeplex) -> None:
     answer = timeplex("import", CAREERS, "-o", "careers.kb", "--object", "organisation", "--json")
     assert (answer.code, answer.err) == (0, "")
     imported = json.loads(answer.out)
-    assert set(imported) == {*KEYS, "folder"}
+    assert set(imported) == {*KEYS, "folder", "notes"}
     assert (imported["facts"], imported["rows_set_aside"], imported["folder"]) == (21, 3, "careers.kb")
 
 

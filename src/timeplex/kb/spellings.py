@@ -261,8 +261,9 @@ def _limited(text: pl.Series, style: DateStyle) -> Dates:
     return made
 
 
+_BETWEEN = r"^(?:between|from) (.+?) (?:and|to|until|till|through|-|–) (.+)$"
 _TWO_DATES = (
-    r"^(?:between|from) (.+?) (?:and|to|until|till|through|-|–) (.+)$",
+    _BETWEEN,
     r"^(.+?) ?(?: - | to | until | till | through | or |\.\.|--| ?– ?) ?(.+)$",
     r"^([^/]*[^/ ]) ?/ ?([^/]+)$",
     r"^([^-]*[^- ])-([^-]+)$",
@@ -289,8 +290,8 @@ def _range(text: pl.Series, style: DateStyle) -> Dates:
     for form in _TWO_DATES:
         groups = text.str.extract_groups(form).struct.unnest()
         begin, end = groups["1"], groups["2"]
-        # 5/14 and 555-1234 are no years.
-        bare = begin.str.contains(_BARE) & end.str.contains(_BARE)
+        # 5/14 and 555-1234 are no years; those of "between 5 and 14" are.
+        bare = pl.Series([form != _BETWEEN]) & begin.str.contains(_BARE) & end.str.contains(_BARE)
         lengths = begin.str.len_chars(), end.str.len_chars()
         fits = begin.is_not_null() & (~bare | ((lengths[0] == lengths[1]) & (lengths[0] >= 3)))
         _put_range(made, fits.fill_null(False), begin.fill_null(""), end.fill_null(""), style)
