@@ -291,7 +291,7 @@ def in_numbers(text: str, era: str) -> Days | None:
     def of_year(found: re.Match[str]) -> Days | None:
         whole, number = covered(int(found[1])), int(found[2])
         at = whole[0] + number - 1 if whole else 0
-        return (at, at, 3) if whole and 1 <= number and at <= whole[1] else None
+        return (at, at, 3) if whole and number >= 1 and at <= whole[1] else None
 
     def decade(found: re.Match[str]) -> Days | None:
         year = int(found[1])

@@ -263,7 +263,7 @@ def check_message(error: TimeplexError) -> None:
 def read_anything(path: Path) -> TemporalKB | None:
     """Read what may be damaged: a KB whose numbers add up, or None after an error that a person can read."""
     try:
-        kb = read_files([path])
+        kb = read_files([path], style=DateStyle(allow_unread=True))
     except TimeplexError as error:
         check_message(error)
         return None

@@ -16,11 +16,8 @@ from timeplex.kb.spellings import DateStyle
 
 TEXTS = sorted({text for text, option, _ in table() if not option})
 STATES = {State.OPEN: "open", State.KNOWN: "known", State.UNKNOWN_YEAR: "unknown year", State.UNREADABLE: "unreadable"}
-PIECES = [
-    *"0123456789/.-–: ,?~#xX'[]()+<>",
-    *month_numbers(),
-    *"c. ca. the of before after bc ad s th century to".split(),
-]
+WORDS = ("c. ", "ca. ", "the ", " of ", "before ", "after ", " bc", "ad ", "s", "th", " century", " to ")
+PIECES = [*"0123456789/.-–: ,?~#xX'[]()+<>", *month_numbers(), *WORDS]
 
 
 def fast(texts: list[str], dayfirst: bool | None) -> list[Meaning]:
