@@ -5,8 +5,10 @@ class TimeplexError(Exception):
     """Something that the user can act on.
 
     `problem` says in one sentence what is wrong, `hint` what to do about it. The command line prints
-    both and leaves with exit code 2.
+    both and leaves with `exit_code`.
     """
+
+    exit_code = 2
 
     def __init__(self, problem: str, hint: str = "") -> None:
         super().__init__(problem)
@@ -19,6 +21,12 @@ class TimeplexError(Exception):
 
 class InputError(TimeplexError):
     """A file, table or argument that cannot be used as it is."""
+
+
+class UnreadableDatesError(InputError):
+    """A table too many of whose dates cannot be read; nothing was made of it."""
+
+    exit_code = 3
 
 
 class UnknownNameError(TimeplexError):

@@ -60,7 +60,7 @@ def test_json_has_the_documented_keys(timeplex: Timeplex) -> None:
     answer = timeplex("import", CAREERS, "-o", "careers.kb", "--object", "organisation", "--json")
     assert (answer.code, answer.err) == (0, "")
     imported = json.loads(answer.out)
-    assert set(imported) == {*KEYS, "folder"}
+    assert set(imported) == {*KEYS, "folder", "notes"}
     assert (imported["facts"], imported["rows_set_aside"], imported["folder"]) == (21, 3, "careers.kb")
 
 
@@ -246,3 +246,66 @@ def test_events_alone_are_remarked_upon(timeplex: Timeplex) -> None:
     found = timeplex("import", "c.csv", "-o", "c.kb")
     assert note not in found.out
     assert TemporalKB.load("c.kb").to_polars().row(0)[-2:] == ("1998", "2003")
+
+
+# Dates
+
+
+def test_a_spreadsheet_of_a_european_excel_needs_no_option(timeplex: Timeplex) -> None:
+    table = "Person;Relation;Object;Begin;End\r\nMüller;arbeitet für;Firma;31.12.1999;1.2.2003\r\n"
+    table += '"Weiß; Co";arbeitet für;Firma;1.1.2000;\r\n'
+    Path("excel.csv").write_bytes(b"\xef\xbb\xbf" + table.encode())
+    answer = timeplex("import", "excel.csv", "-o", "excel.kb")
+    assert (answer.code, answer.err) == (0, "")
+    assert rows("excel.kb") == [
+        ("Müller", "arbeitet für", "Firma", "1999-12-31", "2003-02-01"),
+        ("Weiß; Co", "arbeitet für", "Firma", "2000-01-01", None),
+    ]
+
+
+def test_too_many_unreadable_dates_are_exit_code_3_and_nothing_is_written(timeplex: Timeplex) -> None:
+    lines = [f"a{row},r,b,{row % 28 + 1}/12/{90 + row % 9},present" for row in range(40)]
+    Path("short.csv").write_text("subject,relation,object,begin,end\n" + "\n".join(lines))
+    before = contents(Path())
+    for verb in (
+        ("import", "short.csv", "-o", "short.kb"),
+        ("stats", "short.csv"),
+        ("train", "short.csv", "-o", "run"),
+    ):
+        answer = timeplex(*verb)
+        assert (answer.code, answer.out) == (3, "")
+        assert answer.err.startswith("error: 40 of 40 dates cannot be read: ")
+        assert "the like 40 times (try --date-format %d/%m/%y)." in answer.err
+        assert contents(Path()) == before
+    read = timeplex("import", "short.csv", "-o", "short.kb", "--date-format", "%d/%m/%y")
+    assert (read.code, rows("short.kb")[0][3:]) == (0, ("1990-12-01", None))
+    allowed = timeplex("import", "short.csv", "-o", "open.kb", "--allow-unread-dates")
+    assert allowed.code == 0
+    assert allowed.out.startswith("Note: 40 of 40 dates cannot be read")
+    assert timeplex("train", "open.kb", "-o", "run").complaint().startswith("No fact of open has a date")
+
+
+def test_options_of_dates(timeplex: Timeplex) -> None:
+    Path("a.csv").write_text("subject,relation,object,date\na,r,b,1/2/1999\n")
+    for option, expected in (("--dayfirst", "1999-02-01"), ("--monthfirst", "1999-01-02")):
+        assert timeplex("import", "a.csv", "-o", "a.kb", option).code == 0
+        assert rows("a.kb")[0][3] == expected
+    assert "Note: Nothing shows whether 1/2/1999" in timeplex("import", "a.csv", "-o", "a.kb").out
+    assert json.loads(timeplex("import", "a.csv", "-o", "a.kb", "--json").out)["notes"]
+    Path("b.csv").write_text("subject,relation,object,date\na,r,b,3. März 1821\n")
+    assert timeplex("import", "b.csv", "-o", "b.kb", "--date-language", "de").code == 0
+    assert rows("b.kb")[0][3] == "1821-03-03"
+    wrong = timeplex("import", "b.csv", "-o", "b.kb", "--date-format", "%d/%m").complaint()
+    assert wrong.startswith("The date format '%d/%m' does not say the year once.")
+
+
+def test_a_placeholder_in_a_third_of_the_ends_is_told(timeplex: Timeplex) -> None:
+    ends = ["9999-12-31" if row % 3 == 0 else f"2015-03-{row % 28 + 1:02}" for row in range(60)]
+    lines = [f"a{row},r,b,{1990 + row % 20}-05-17,{end}" for row, end in enumerate(ends)]
+    Path("a.csv").write_text("subject,relation,object,begin,end\n" + "\n".join(lines))
+    answer = timeplex("import", "a.csv", "-o", "a.kb")
+    assert answer.out.startswith("Note: 20 ends of 60 are 9999-12-31, which stands for no date: they were set open")
+    assert [row[4] for row in rows("a.kb")].count(None) == 20
+    kept = timeplex("import", "a.csv", "-o", "a.kb", "--keep-placeholders")
+    assert "placeholder" not in kept.out
+    assert [row[4] for row in rows("a.kb")].count("9999-12-31") == 20

@@ -7,7 +7,6 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -111,9 +110,9 @@ def dated_kbs(draw: st.DrawFn) -> TemporalKB:
 def days_of(text: str) -> tuple[int, int]:
     """First and last day of a written date, whose year may have more digits than is usual."""
     year, month, day = (int(part or 0) for part in re.fullmatch(r"(-?\d+)(?:-(\d\d))?(?:-(\d\d))?", text).groups())
-    parsed = dates.Dates(*(np.array([part]) for part in (dates.State.KNOWN, year, month, day)))
-    (first,), (last,) = dates.place(parsed, Granularity.DAY)
-    return int(first), int(last)
+    last_month = month or 12
+    last_day = day or dates.days_in_month(year, last_month)
+    return int(dates.day_number(year, month or 1, day or 1)), int(dates.day_number(year, last_month, last_day))
 
 
 def dates_of(kb: TemporalKB) -> list[tuple[int, int]]:

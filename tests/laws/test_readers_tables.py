@@ -19,6 +19,7 @@ from timeplex.kb.dates import Granularity
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import from_frame, read_files
 from timeplex.kb.readers.columns import BY_POSITION, KNOWN_NAMES, Columns
+from timeplex.kb.spellings import DateStyle
 from timeplex.kb.table import ROLES
 
 # The same table in three libraries, with every type that a column can have
@@ -164,7 +165,7 @@ def far_days(library: str) -> Any:
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_days_beyond_any_calendar_are_reported(library: str) -> None:
     frame = {"s": ["a", "b", "c"], "r": ["r"] * 3, "o": ["x"] * 3, "begin": far_days(library)}
-    kb = from_frame(FRAMES[library](frame), granularity=Granularity.DAY)
+    kb = from_frame(FRAMES[library](frame), granularity=Granularity.DAY, style=DateStyle(allow_unread=True))
     assert len(kb) == 3
     assert kb.problems.of(Kind.UNREADABLE_DATE)["line"].to_list() == [1, 2]
     assert kb.to_polars()["begin"].to_list() == [None, None, "1970-01-01"]
@@ -254,11 +255,18 @@ def test_without_header(suffix: str, width: int, tmp_path: Path) -> None:
         ("a,b,c", False),
         ("a,b,c,soon,1991", False),  # an unreadable date beside a readable one
         ("a,b,c,,", False),
+        ("s,r,o,from,to date", True),  # which stands for an open end, too
+        ("s,r,o,current,now", True),
+        ("a,b,c,1/2/1999,", False),
+        ("a,b,c,31/12/99,", False),  # dates that need an option are no names
+        ("a,b,c,36525,36600", False),
+        ("a,b,c,3 March 1821,present", False),
     ],
 )
 def test_what_a_header_is(first: str, is_header: bool, tmp_path: Path) -> None:
     path = write(tmp_path, "f.csv", f"{first}\n{','.join(('x', 'y', 'z', '1990', '1995')[: first.count(',') + 1])}\n")
-    assert read_files([path]).problems.rows_read == 2 - is_header
+    kb = read_files([path], style=DateStyle(allow_unread=True))
+    assert kb.problems.rows_read == 2 - is_header
 
 
 def test_reasons_are_one_line(tmp_path: Path) -> None:
@@ -272,7 +280,7 @@ def test_reasons_are_one_line(tmp_path: Path) -> None:
 
 def test_an_event_has_one_date(tmp_path: Path) -> None:
     path = write(tmp_path, "f.csv", "subject,relation,object,date\na,r,b,1990-05\na,r,c,\na,r,d,soon\n")
-    kb = read_files([path])
+    kb = read_files([path], style=DateStyle(allow_unread=True))
     assert triples(kb) == [
         ("a", "r", "b", "1990-05", "1990-05"),
         ("a", "r", "c", None, None),

@@ -18,7 +18,7 @@ import polars as pl
 
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.files import read_toml
-from timeplex.kb import dates
+from timeplex.kb import dates, spans, spellings
 from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
 from timeplex.visible import quoted
@@ -95,9 +95,9 @@ def _value(value: Any, what: str, kb: TemporalKB, where: str) -> Any:
     if what == SIDE and value in ("subject", "object"):
         return value
     if what == DATE and ((type(value) is int and abs(value) < 10**7) or isinstance(value, str | date)):
-        parsed = dates.parse(pl.Series([str(value)]))
-        if parsed.state[0] == State.KNOWN:
-            first, last = dates.place(parsed, kb.granularity)
+        parsed = spellings.parse(pl.Series([str(value)]))
+        first, last = dates.place(parsed, kb.granularity)
+        if parsed.state[0] == State.KNOWN and not any(side.any() for side in spans.is_open((first, last))):
             return int(first[0]), int(last[0])
     raise InputError(f"{where} is {quoted(value)}, which is not {what}.", "See docs/audit.md for an example.")
 

@@ -20,10 +20,25 @@ def import_(
     granularity: str | None = typer.Option(None, help="year, month or day; found from the dates if not given."),
     labels: Path | None = typer.Option(None, help="A file with id, TAB, label."),
     encoding: str | None = typer.Option(None, help="The encoding of text that is not UTF-8, such as cp1252."),
+    dayfirst: bool | None = typer.Option(
+        None, "--dayfirst/--monthfirst", help="Whether 1/2/1999 is in February; the other dates show it if not given."
+    ),
+    date_format: str | None = typer.Option(
+        None, help="How dates are written: a format such as %d.%m.%y, or excel, unix, unix-ms."
+    ),
+    date_language: str = typer.Option("en", help="The language of the months: en, de, fr, es, it, pt or nl."),
+    allow_unread_dates: bool = typer.Option(
+        False, "--allow-unread-dates", help="Take unreadable dates as open, even if they are more than one in ten."
+    ),
+    keep_placeholders: bool = typer.Option(
+        False, "--keep-placeholders", help="Keep dates that seem to stand for no date, such as 9999-12-31."
+    ),
     most: int = typer.Option(3, "--most", min=0, help="How many problems to show of each kind."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Import tables of dated facts into a KB folder, and report every row that was odd.
+
+    If more than one date in ten cannot be read, nothing is written and the exit code is 3.
 
     Example: timeplex import careers.csv -o careers.kb --subject person --object org --relation role
     """
@@ -44,11 +59,16 @@ def import_(
             granularity=granularity,
             labels=labels,
             encoding=encoding,
+            dayfirst=dayfirst,
+            date_format=date_format,
+            date_language=date_language,
+            allow_unread_dates=allow_unread_dates,
+            keep_placeholders=keep_placeholders,
         )
         kb.save(output)
     if as_json:
         described = describe(kb).to_json()
-        print_json({**described, "folder": str(output)})
+        print_json({**described, "folder": str(output), "notes": list(kb.problems.notes)})
         return
     show(kb.problems, most)
     say(f"{kb!r}")

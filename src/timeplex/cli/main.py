@@ -1,4 +1,4 @@
-"""`timeplex`: the command line. Exit codes: 0 fine, 2 something the user can mend, 1 a fault of ours."""
+"""`timeplex`: the command line. Exit codes: 0 fine, 2 something the user can mend, 3 unreadable dates, 1 ours."""
 
 import os
 import sys
@@ -101,7 +101,7 @@ def run() -> None:
         sys.exit(130)
     except TimeplexError as error:
         _complain(f"{error}")
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except BaseException as error:  # not only Exception: a panic inside polars is none
         if os.environ.get("TIMEPLEX_DEBUG"):
             raise

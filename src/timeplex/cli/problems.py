@@ -61,7 +61,9 @@ def problems(
 
 
 def show(found: "Problems", most: int) -> None:
-    """Print the counts and the first problems of each kind."""
+    """Print what was decided of the whole table, the counts and the first problems of each kind."""
+    for note in found.notes:
+        say(f"Note: {note}")
     read, aside = counted(found.rows_read, "row"), counted(found.set_aside, "row")
     say(f"{read} read = {counted(found.rows_read - found.set_aside, 'fact')} + {aside} set aside")
     if len(found) == 0:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.errors import InputError
-from timeplex.kb import dates, spans
+from timeplex.kb import dates, spans, spellings
 from timeplex.kb.dates import Ints, State
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
@@ -106,12 +106,12 @@ class Asking:
         """The first and the last instant of a written date."""
         if text in self._known_dates:
             return self._known_dates[text]
-        if YEAR.fullmatch(text):  # quicker than a column of one
-            year = np.array([int(text)])
-            none = np.zeros(1, np.int64)
-            parsed = dates.Dates(np.array([int(State.KNOWN)]), year, none, none)
-        else:
-            parsed = dates.parse(pl.Series([text.encode(errors="replace").decode()]))
+        is_year = YEAR.fullmatch(text)  # for which a column of one takes long
+        parsed = (
+            dates.on(int(text), 0, 0)
+            if is_year
+            else spellings.parse(pl.Series([text.encode(errors="replace").decode()]))
+        )
         if parsed.state[0] != State.KNOWN:
             raise InputError(f"{quoted(text)} is not a date.", "Write it as 2000, 2000-05 or 2000-05-17.")
         first, last = (int(side[0]) for side in dates.place(parsed, self.kb.granularity))

@@ -9,7 +9,7 @@ import polars as pl
 
 from timeplex.errors import UnknownNameError
 from timeplex.inference.asking import Asking
-from timeplex.kb import dates, spans
+from timeplex.kb import dates, spans, spellings
 from timeplex.kb.dates import Ints, State
 from timeplex.kb.names import Names
 
@@ -110,11 +110,17 @@ class Reader:
         """Begins as the first instant that a date covers, ends as the last; a year that is not known is missing."""
         if role not in texts.columns:
             return np.full(len(texts), missing, np.int64)
-        parsed = dates.parse(texts[role])
+        parsed = _read(texts[role])
         first, last = dates.place(parsed, self.asking.kb.granularity)
         for row in np.flatnonzero(parsed.state == State.UNREADABLE):
             _because(reason, int(row), f"unreadable date {texts[role][int(row)]!r}")
         return np.where(parsed.state == State.KNOWN, first if missing == spans.OPEN_BEGIN else last, missing)
+
+
+def _read(texts: pl.Series) -> dates.Dates:
+    """A column of dates; where nothing shows whether 1/2/1999 has the day first, it is not read."""
+    (read,), decided = spellings.parse_together([texts])
+    return spellings.parse(texts) if decided.assumed else read
 
 
 def _because(reason: list[str], row: int, why: str) -> None:

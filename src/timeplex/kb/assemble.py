@@ -4,7 +4,8 @@ All tables are handled as one frame, and dates and names by their distinct texts
 is a few array operations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -12,12 +13,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from timeplex.counting import counted
 from timeplex.errors import InputError
-from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints, State
+from timeplex.kb import dates, spans, spellings, unread
+from timeplex.kb.date_forms import iso
+from timeplex.kb.dates import Dates, Granularity, Ints, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Names, encode
+from timeplex.kb.placeholders import placeholders
 from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems, record
+from timeplex.kb.spellings import USUAL, DateStyle, Decided
 from timeplex.kb.table import Table
 
 Mask = NDArray[np.bool_]
@@ -34,14 +39,19 @@ def assemble(
     granularity: Granularity | None = None,
     entity_labels: Mapping[str, str] | None = None,
     relation_labels: Mapping[str, str] | None = None,
+    style: DateStyle = USUAL,
 ) -> TemporalKB:
     """The KB of all tables. The granularity is detected from the dates if not given."""
     rows = _Rows(tables)
     ((s, o), entities), ((r,), relations), *date_columns = _encode(rows)
     if len(entities) == 0:
         raise rows.no_fact(name)
-    begin, end = (_DateColumn(texts, dates.parse(texts), codes) for (codes,), texts in date_columns)
+    begin, end, decided = _read_dates(date_columns, style)
+    _judge_unread(rows, begin, end, style)
+    if not style.keep_placeholders:
+        _open_placeholders(rows, begin, end)
     granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
+    _note_decision(rows, begin, end, decided, granularity)
     first, last = _spans(rows, begin, end, granularity)
     _report_implausible(rows, (begin, first), (end, last), granularity)
     facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
@@ -67,6 +77,7 @@ class _Rows:
     def __init__(self, tables: Sequence[Table]) -> None:
         self.tables = tables
         self._found = [frame for table in tables for frame in table.problems]
+        self.notes: list[str] = []
         # An event has one date, which is its begin and its end.
         self.frame = pl.concat(
             [
@@ -121,7 +132,7 @@ class _Rows:
         place = {table.source: number for number, table in enumerate(self.tables)}
         order = pl.col("file").replace_strict(place, return_dtype=pl.Int64)
         frame = frame.sort(order, "line", maintain_order=True)
-        return Problems(frame, sum(table.rows_read for table in self.tables))
+        return Problems(frame, sum(table.rows_read for table in self.tables), tuple(self.notes))
 
     def no_fact(self, name: str) -> InputError:
         """The error that no row could be used, with the first reason."""
@@ -169,14 +180,21 @@ class _DateColumn:
     parsed: dates.Dates
     codes: NDArray[np.int32]
 
+    @property
+    def counts(self) -> Ints:
+        """How many rows have each distinct text."""
+        return np.bincount(self.codes, minlength=len(self.texts))
+
     def precisions(self) -> Ints:
         """How many rows state nothing, the year, the month, the day. Shape (4,)."""
-        rows = np.bincount(self.codes, minlength=len(self.texts))
-        return np.bincount(self.parsed.precision, weights=rows, minlength=4).astype(np.int64)
+        return np.bincount(self.parsed.precision, weights=self.counts, minlength=4).astype(np.int64)
 
     def having(self, state: State) -> Mask:
         """Which rows have a date of this state."""
-        wanted = self.parsed.state == state
+        return self.rows_of(self.parsed.state == state)
+
+    def rows_of(self, wanted: Mask) -> Mask:
+        """Which rows have one of the distinct dates that are wanted."""
         return wanted[self.codes] if wanted.any() else np.zeros(len(self.codes), bool)
 
     def place(self, granularity: Granularity, otherwise: int) -> tuple[Ints, Ints]:
@@ -193,32 +211,188 @@ class _DateColumn:
         """A row's date as it stood in the source, without the blanks around it."""
         return str(self.texts[int(self.codes[row])]).strip()
 
+    def plain(self, row: int) -> str:
+        """A row's date as it stood if it is written as files do, otherwise so that it can be read by itself."""
+        text = self.text(row)
+        read = self.parsed[self.codes[[row]]]
+        return text if iso(pl.Series([text])).state[0] == State.KNOWN else _in_digits(read)
+
+
+def _read_dates(
+    columns: Sequence[tuple[list[NDArray[np.int32]], pl.Series]], style: DateStyle
+) -> tuple[_DateColumn, _DateColumn, Decided]:
+    """The begins and the ends, which show together how dates are written."""
+    (begin, end), decided = spellings.parse_together([texts for _, texts in columns], style)
+    (((begins,), begin_texts), ((ends,), end_texts)) = columns
+    return _DateColumn(begin_texts, begin, begins), _DateColumn(end_texts, end, ends), decided
+
+
+def _in_digits(read: Dates) -> str:
+    """One date as `1999-03-31`, `1999-03`, `1850/1859` or `1901/..`."""
+    unit = (Granularity.YEAR, Granularity.MONTH, Granularity.DAY)[max(int(read.precision[0]), 1) - 1]
+    first, last = dates.place(read, unit)
+    if last[0] == spans.OPEN_END:
+        return f"{dates.write(first, unit)[0]}/.."
+    if first[0] == spans.OPEN_BEGIN:
+        return f"../{dates.write(last, unit)[0]}"
+    return "/".join(dict.fromkeys(dates.write([first[0], last[0]], unit)))
+
+
+def _judge_unread(rows: _Rows, begin: _DateColumn, end: _DateColumn, style: DateStyle) -> None:
+    """Refuse the tables (or just say so, if that is allowed) if too many of their dates cannot be read."""
+    spans_only = ~rows.is_event  # the one date of an event counts once
+    found: Counter[str] = Counter()
+    stated = 0
+    for column, counted_ in ((begin, np.ones(len(spans_only), bool)), (end, spans_only)):
+        counts = np.bincount(column.codes[counted_], minlength=len(column.texts))
+        stated += int(counts[column.parsed.state != State.OPEN].sum())
+        for at in np.flatnonzero((column.parsed.state == State.UNREADABLE) & (counts > 0)).tolist():
+            found[str(column.texts[at])] += int(counts[at])
+    if found.total() <= unread.MOST_UNREAD * stated:
+        return
+    if not style.allow_unread:
+        raise unread.refusal(stated, unread.shapes(found))
+    rows.notes.append(unread.sentence(stated, unread.shapes(found)) + " They were taken as open.")
+
+
+def _open_placeholders(rows: _Rows, begin: _DateColumn, end: _DateColumn) -> None:
+    """Report dates that stand for no date, and take them as open."""
+    columns = {"begin": begin, "end": end}
+    chosen = placeholders([(column.parsed, column.counts) for column in columns.values()])
+    if not any(mask.any() for mask in chosen):
+        return
+    if rows.is_event.any():  # whose date is at both ends
+        both = {text for column, mask in zip((begin, end), chosen, strict=True) for text in column.texts.filter(mask)}
+        chosen = [column.texts.is_in(list(both)).to_numpy() for column in (begin, end)]
+    for (role, column), mask in zip(columns.items(), chosen, strict=True):
+        wrong = column.rows_of(mask)
+        number = dict(zip(column.texts, column.counts.tolist(), strict=True))
+        for text in column.texts.filter(pl.Series(mask)):
+            rows.notes.append(
+                f"{counted(number[text], role)} of {len(wrong):,} are {text.strip()}, which stands for no date: "
+                "they were set open (--keep-placeholders keeps them)."
+            )
+        _report_dates(
+            rows,
+            role,
+            column,
+            wrong,
+            Kind.PLACEHOLDER,
+            Action.REPAIRED,
+            lambda row: "stands for no date; it was set open",
+        )
+        column.parsed.put(mask, Dates.blank(np.array([int(State.OPEN)])))
+
+
+def _note_decision(
+    rows: _Rows, begin: _DateColumn, end: _DateColumn, decided: Decided, granularity: Granularity
+) -> None:
+    """Say what the dates as a whole showed of how they are written."""
+    style, example = decided.style, decided.shown_by
+    if style.format == "excel" and example:
+        day = dates.write(spellings.parse(pl.Series([example]), style).first, Granularity.DAY)[0]
+        rows.notes.append(f"Numbers such as {example} were read as the days of a spreadsheet: {day}.")
+        return
+    unclear = [spellings.either_first(column.texts) for column in (begin, end)]
+    if not any(mask.any() for mask in unclear):
+        return
+    text = min(text for column, mask in zip((begin, end), unclear, strict=True) for text in column.texts.filter(mask))
+    which, other = ("day", "month") if style.dayfirst else ("month", "day")
+    if decided.contradicting:
+        rows.notes.append(
+            f"Some dates have the day first and others the month, so {text} was not read: "
+            "use --dayfirst or --monthfirst."
+        )
+    elif decided.assumed and granularity is not Granularity.YEAR:
+        rows.notes.append(
+            f"Nothing shows whether {text} has the day or the month first: the {which} was taken "
+            f"(--{other}first reads the {other})."
+        )
+        for (role, column), mask in zip((("begin", begin), ("end", end)), unclear, strict=True):
+            wrong = column.rows_of(mask & (column.parsed.state == State.KNOWN))
+            _report_dates(
+                rows,
+                role,
+                column,
+                wrong,
+                Kind.AMBIGUOUS_DATE,
+                Action.KEPT,
+                lambda row: f"was read with the {which} first",
+            )
+    elif example:
+        rows.notes.append(f"Dates such as {text} were read with the {which} first, as {example} shows.")
+
+
+def _report_dates(
+    rows: _Rows,
+    role: str,
+    column: _DateColumn,
+    wrong: Mask,
+    kind: Kind,
+    action: Action,
+    what: Callable[[int], str],
+) -> None:
+    """Report the dates of some rows, those of events once; `what` says of a row what is the matter with its date."""
+    if not wrong.any():
+        return
+    events = rows.is_event
+    if role == "end":
+        wrong = wrong & ~events  # the one date of an event is reported with its begin
+    at = np.flatnonzero(wrong).tolist()
+    fields = [BOTH_ENDS if events[row] else role for row in at]
+    reasons = [f"the {'date' if events[row] else role} {column.text(row)!r} {what(row)}" for row in at]
+    rows.report(wrong, kind, action, fields, reasons)
+
+
+def _report_odd(rows: _Rows, role: str, column: _DateColumn) -> None:
+    """Report what cannot be read, does not say the year, is approximate, or may be in one of several years."""
+
+    def unreadable(row: int) -> str:
+        option = unread.suggest(column.text(row))
+        return f"is not a date{f' (try {option})' if option else ''}; it was taken as open"
+
+    def uncertain(row: int) -> str:
+        read = column.parsed[column.codes[[row]]]
+        first, _, last = _in_digits(read).partition("/")
+        time = f"any time from {first} to {last}"
+        time = f"any time up to {last}" if first == ".." else f"any time from {first}" if last == ".." else time
+        if rows.is_event[row]:
+            return f"may be {time}; the fact spans all of it"
+        side = "first" if role == "begin" else "last"
+        taken = "it was taken as open" if (first if role == "begin" else last) == ".." else f"the {side} was taken"
+        return f"may be {time}; {taken}"
+
+    years = [np.asarray(side) for side in dates.place(column.parsed, Granularity.YEAR)]
+    ranges = (column.parsed.state == State.KNOWN) & (years[0] < years[1])
+    for wanted, kind, what in (
+        (column.parsed.state == State.UNREADABLE, Kind.UNREADABLE_DATE, unreadable),
+        (
+            column.parsed.state == State.UNKNOWN_YEAR,
+            Kind.UNKNOWN_YEAR,
+            lambda row: "does not say the year; it was taken as open",
+        ),
+        (column.parsed.approximate, Kind.APPROXIMATE_DATE, lambda row: "is approximate; it was taken as written"),
+        (ranges, Kind.UNCERTAIN_DATE, uncertain),
+    ):
+        _report_dates(rows, role, column, column.rows_of(wanted), kind, Action.KEPT, what)
+
+
+def _nearest(places: tuple[Ints, Ints]) -> Ints:
+    """The first instants, or the last where there is no first."""
+    first, last = places
+    return np.where(first == spans.OPEN_BEGIN, last, first)
+
 
 def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granularity) -> tuple[Ints, Ints]:
     """Begin and end instants of the rows; reports and mends what is wrong with them."""
     for role, column in (("begin", begin), ("end", end)):
-        for state, kind, what in (
-            (State.UNREADABLE, Kind.UNREADABLE_DATE, "is not a date"),
-            (State.UNKNOWN_YEAR, Kind.UNKNOWN_YEAR, "does not say the year"),
-        ):
-            wrong = column.having(state)
-            if not wrong.any():
-                continue
-            events = rows.is_event
-            if role == "end":
-                wrong &= ~events  # the one date of an event is reported with its begin
-            at = np.flatnonzero(wrong).tolist()
-            fields = [BOTH_ENDS if events[row] else role for row in at]
-            reasons = [
-                f"the {'date' if events[row] else role} {column.text(row)!r} {what}; it was taken as open" for row in at
-            ]
-            rows.report(wrong, kind, Action.KEPT, fields, reasons)
+        _report_odd(rows, role, column)
     first, end_of_begin = begin.place(granularity, spans.OPEN_BEGIN)
     _, last = end.place(granularity, spans.OPEN_END)
     reversed_ = first > last
     if reversed_.any():
         reasons = [
-            f"it begins {begin.text(row)} and ends {end.text(row)}; the end was set to the begin"
+            f"it begins {begin.plain(row)} and ends {end.plain(row)}; the end was set to the begin"
             for row in np.flatnonzero(reversed_).tolist()
         ]
         rows.report(reversed_, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons)
@@ -231,8 +405,8 @@ def _report_implausible(
 ) -> None:
     """Report dates far outside the mass of the data, given each column and the instants made of it."""
     columns = {"begin": begin, "end": end}
-    places = [column.place_distinct(granularity)[0] for column, _ in columns.values()]
-    counts = [np.bincount(column.codes, minlength=len(column.texts)) for column, _ in columns.values()]
+    places = [_nearest(column.place_distinct(granularity)) for column, _ in columns.values()]
+    counts = [column.counts for column, _ in columns.values()]
     known = np.concatenate([column.parsed.state == State.KNOWN for column, _ in columns.values()])
     low, high = plausible_range(np.concatenate(places)[known], np.concatenate(counts)[known], granularity)
     suggested = " to ".join(dates.write([low, high], granularity))
@@ -244,6 +418,7 @@ def _report_implausible(
         if role == "end":
             # An event is reported once, and an end that was set to its begin is not there any more.
             far &= end[1] != begin[1]
+        far &= (instants != spans.OPEN_BEGIN) & (instants != spans.OPEN_END)
         reasons = [
             f"the {role} {text} is far from the other dates, which suggest {suggested}"
             for text in dates.write(instants[far], granularity)

@@ -1,30 +1,30 @@
-"""Partial dates: reading them from text, placing them on a time axis, and writing them back.
+"""Dates of any precision: what a date covers, where that lies on a time axis, and how it is written back.
 
-Read are `1952`, `1952-03`, `1952-03-17` (also with `/`), `19520317`, ISO date-times (the day counts), the
-HyTE form `1952-##-##`, Wikidata's `+1952-00-00T00:00:00Z`, years of one to three digits, negative (BC)
-years such as `-405`, and `1952.0` (a year that went through a column of floats). Years are taken as written
-on a Gregorian calendar that is extended to all times and has a year 0.
+`kb.spellings` reads dates from text. Years are taken as written on a Gregorian calendar that is extended to all times
+and has a year 0.
 
 An instant is an integer: the year, the month counted from January of year 0, or the day counted from
 1970-01-01, by granularity.
 
->>> import polars as pl
->>> dates = parse(pl.Series(["1952-03", "19##", "", "1952-02-30"]))
->>> [State(state).name for state in dates.state]
-['KNOWN', 'UNKNOWN_YEAR', 'OPEN', 'UNREADABLE']
->>> first, last = place(dates, Granularity.DAY)
->>> write(first[:1], Granularity.DAY), write(last[:1], Granularity.DAY)
+>>> first, last = place(on(1952, 3, 0), Granularity.DAY)
+>>> write(first, Granularity.DAY), write(last, Granularity.DAY)
 (['1952-03-01'], ['1952-03-31'])
 """
 
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from typing import Self
 
 import numpy as np
-import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
+from timeplex.kb import spans
+
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+MAX_YEAR = 9999
+"""The last year that can be written; the first is its negative."""
 
 
 class Granularity(StrEnum):
@@ -46,56 +46,74 @@ class State(IntEnum):
 
 @dataclass(frozen=True)
 class Dates:
-    """Parsed dates, one row a text; month and day are 0 where not stated. All arrays have shape (n,)."""
+    """What texts mean as dates, one row a text: the days that each may be. All arrays have shape (n,).
+
+    A date that is not known covers nothing (0, 0). `precision` is 0 if nothing, 1 if the year, 2 if the month, 3 if
+    the day is stated; `approximate` marks what was written with *circa* or a question mark.
+    """
 
     state: Ints
-    year: Ints
-    month: Ints
-    day: Ints
+    first: Ints  # day numbers; `spans.OPEN_BEGIN` for "before 1900"
+    last: Ints  # `spans.OPEN_END` for "after 1900"
+    precision: Ints
+    approximate: Bools
 
-    @property
-    def precision(self) -> Ints:
-        """0 nothing, 1 the year, 2 the month, 3 the day is stated."""
-        return np.where(self.state != State.KNOWN, 0, 1 + (self.month > 0) + (self.day > 0))
+    @classmethod
+    def blank(cls, state: Ints) -> Self:
+        """Nothing but states."""
+        zeros = np.zeros(len(state), np.int64)
+        return cls(state, zeros, zeros.copy(), zeros.copy(), np.zeros(len(state), bool))
+
+    def put(self, rows: ArrayLike, other: "Dates") -> None:
+        """Overwrite some rows by the others."""
+        for mine, new in zip(vars(self).values(), vars(other).values(), strict=True):
+            mine[rows] = new
+
+    def reject(self, rows: ArrayLike) -> None:
+        """Make some rows unreadable."""
+        self.put(rows, Dates.blank(np.array([int(State.UNREADABLE)])))
+
+    def __getitem__(self, rows: ArrayLike | slice) -> "Dates":
+        return Dates(*(column[rows] for column in vars(self).values()))
 
 
-_OPEN = r"(?i)^(?:null|none|nan|nat|n/?a|[+]?0000-?00-?00(?:[T ].*)?|[#?\-\s]*)$"
-_UNKNOWN_YEAR = r"^[+-]?[0-9]{0,3}#{1,4}(?:-(?:[0-9][0-9]|##)){0,2}$"
-_TIME = (
-    r"(?:[T ][0-9]{1,2}:[0-9][0-9](?::[0-9][0-9](?:[.,][0-9]+)?)?(?: ?UTC)? ?(?:Z|[+-][0-9][0-9]:?(?:[0-9][0-9])?)?)?"
-)
-_DATE = r"^([+-]?[0-9]{1,4})(?:-([0-9]{1,2}|##)(?:-([0-9]{1,2}|##)" + _TIME + r")?)?$"
-_SLASHED = r"^([0-9]{4})/([0-9]{1,2})(?:/([0-9]{1,2})" + _TIME + r")?$"  # 13/05/14 could mean anything
-_FLOAT_YEAR = r"^([+-]?[0-9]{1,4})\.0*$"
-_BASIC = r"^([0-9]{4})([0-9][0-9])([0-9][0-9])$"
-
-
-def parse(texts: pl.Series) -> Dates:
-    """Read a column of texts (nulls allowed) as dates. Vectorised; never raises on a bad text."""
-    text = texts.cast(pl.String).fill_null("").str.strip_chars()
-    forms = [text.str.extract_groups(form).struct.unnest() for form in (_DATE, _SLASHED, _BASIC)]
-    frame = pl.DataFrame({"text": text}).with_columns(
-        is_open=pl.col("text").str.contains(_OPEN),
-        unknown=pl.col("text").str.contains(_UNKNOWN_YEAR),
-        year=pl.coalesce([form["1"] for form in forms] + [text.str.extract(_FLOAT_YEAR)]),
-        month=pl.coalesce([form["2"] for form in forms]).str.replace("##", "0", literal=True),
-        day=pl.coalesce([form["3"] for form in forms]).str.replace("##", "0", literal=True),
-    )
-
-    def numbers(name: str) -> Ints:
-        plain = frame[name].str.strip_chars_start("+")
-        return plain.cast(pl.Int64, strict=False).fill_null(0).to_numpy().astype(np.int64)
-
-    year, month, day = numbers("year"), numbers("month"), numbers("day")
+def on(year: ArrayLike, month: ArrayLike, day: ArrayLike) -> Dates:
+    """The dates of years, months and days, 0 where one is not stated; unreadable if there is no such day."""
+    year, month, day = (np.atleast_1d(np.asarray(part, np.int64)) for part in (year, month, day))
     day = np.where(month == 0, 0, day)  # a day of an unknown month says no more than the year
-    readable = frame["year"].is_not_null().to_numpy() & (month <= 12)
-    readable &= day <= days_in_month(year, np.clip(month, 1, 12))
-    state = np.full(len(text), int(State.UNREADABLE))
-    state[frame["unknown"].to_numpy()] = State.UNKNOWN_YEAR
-    state[readable] = State.KNOWN
-    state[frame["is_open"].to_numpy()] = State.OPEN
-    known = state == State.KNOWN
-    return Dates(state, np.where(known, year, 0), np.where(known, month, 0), np.where(known, day, 0))
+    real = (np.abs(year) <= MAX_YEAR) & (month >= 0) & (month <= 12) & (day >= 0)
+    first_month, last_month = np.where(month == 0, 1, month).clip(1, 12), np.where(month == 0, 12, month).clip(1, 12)
+    length = days_in_month(year, last_month)
+    real &= day <= length
+    made = Dates.blank(np.where(real, State.KNOWN, State.UNREADABLE))
+    first = day_number(year, first_month, np.maximum(day, 1))
+    last = day_number(year, last_month, np.where(day == 0, length, day))
+    values = (first, last, 1 + (month > 0) + (day > 0))
+    for column, value in zip((made.first, made.last, made.precision), values, strict=True):
+        column[real] = value[real]
+    return made
+
+
+def between(first: Ints, last: Ints, precision: ArrayLike = 1) -> Dates:
+    """The dates that cover the days from a first to a last; unreadable where that is nothing that can be written."""
+    state = np.full(len(first), int(State.KNOWN))
+    approximate = np.zeros(len(first), bool)
+    return checked(Dates(state, first.copy(), last.copy(), np.broadcast_to(precision, len(first)).copy(), approximate))
+
+
+def years(first: Ints, last: Ints) -> Dates:
+    """The dates from one year to another."""
+    return between(day_number(first, 1, 1), day_number(last, 12, 31))
+
+
+def checked(made: Dates) -> Dates:
+    """Without what is unreadable, runs backwards, or lies outside of the years that can be written."""
+    first, last = day_number([-MAX_YEAR, MAX_YEAR], [1, 12], [1, 31])
+    inside = ((made.first == spans.OPEN_BEGIN) | (made.first >= first)) & (made.first <= last)
+    inside &= ((made.last == spans.OPEN_END) | (made.last <= last)) & (made.last >= first)
+    wrong = (made.state != State.KNOWN) | (made.first > made.last) | ~inside
+    made.reject(wrong)
+    return made
 
 
 def days_in_month(year: ArrayLike, month: ArrayLike) -> Ints:
@@ -132,17 +150,15 @@ def civil(days: ArrayLike) -> tuple[Ints, Ints, Ints]:
 def place(dates: Dates, granularity: Granularity) -> tuple[Ints, Ints]:
     """First and last instant that each known date covers; a coarse date covers several fine instants.
 
-    Rows whose date is not known hold values without meaning: look at `dates.state`.
+    A side without limit is `spans.OPEN_BEGIN` or `spans.OPEN_END`. Rows whose date is not known hold values without
+    meaning: look at `dates.state`.
     """
-    if granularity is Granularity.YEAR:
-        return dates.year, dates.year
-    first_month = np.where(dates.month == 0, 1, dates.month)
-    last_month = np.where(dates.month == 0, 12, dates.month)
-    if granularity is Granularity.MONTH:
-        return dates.year * 12 + first_month - 1, dates.year * 12 + last_month - 1
-    first_day = np.where(dates.day == 0, 1, dates.day)
-    last_day = np.where(dates.day == 0, days_in_month(dates.year, last_month), dates.day)
-    return day_number(dates.year, first_month, first_day), day_number(dates.year, last_month, last_day)
+
+    def side(days: Ints, unlimited: int) -> Ints:
+        is_open = days == unlimited
+        return np.where(is_open, unlimited, coarsen(np.where(is_open, 0, days), Granularity.DAY, granularity))
+
+    return side(dates.first, spans.OPEN_BEGIN), side(dates.last, spans.OPEN_END)
 
 
 def detect_granularity(counts: ArrayLike) -> Granularity:

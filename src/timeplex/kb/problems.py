@@ -19,6 +19,10 @@ class Kind(StrEnum):
     EMPTY_FIELD = "empty field"
     UNREADABLE_DATE = "unreadable date"
     UNKNOWN_YEAR = "unknown year"
+    AMBIGUOUS_DATE = "ambiguous date"
+    APPROXIMATE_DATE = "approximate date"
+    UNCERTAIN_DATE = "uncertain date"
+    PLACEHOLDER = "placeholder date"
     BEGIN_AFTER_END = "begin after end"
     IMPLAUSIBLE = "implausible instant"
     DUPLICATE = "exact duplicate"
@@ -79,10 +83,14 @@ def record(
 
 @dataclass(frozen=True)
 class Problems:
-    """All problems met while reading, in the order of the input, and how many rows were read."""
+    """All problems met while reading, in the order of the input, and how many rows were read.
+
+    `notes` say what was decided of the table as a whole, such as that the day comes first; they are not stored.
+    """
 
     frame: pl.DataFrame
     rows_read: int
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def none(cls, rows_read: int = 0) -> "Problems":

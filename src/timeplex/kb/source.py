@@ -16,6 +16,7 @@ from timeplex.kb.names import Names
 from timeplex.kb.readers import find_splits, from_frame, read_files, read_folder
 from timeplex.kb.readers.columns import Columns
 from timeplex.kb.readers.labels import read_labels
+from timeplex.kb.spellings import USUAL, DateStyle
 
 
 def read(
@@ -29,6 +30,11 @@ def read(
     granularity: Granularity | str | None = None,
     labels: str | Path | None = None,
     encoding: str | None = None,
+    dayfirst: bool | None = None,
+    date_format: str | None = None,
+    date_language: str = "en",
+    allow_unread_dates: bool = False,
+    keep_placeholders: bool = False,
     data_dir: str | Path | None = None,
     progress: Progress | None = None,
 ) -> TemporalKB:
@@ -44,6 +50,11 @@ def read(
     for each id (of entities); `encoding` is that of text files that are not UTF-8. `data_dir` is where
     benchmarks lie.
 
+    Of dates (docs/dates.md): `dayfirst` says whether 1/2/1999 is in February (None: the other dates show it);
+    `date_format` is a format such as `%d.%m.%y`, or `excel`, `unix`, `unix-ms`; `date_language` is that of the months
+    (en, de, fr, es, it, pt, nl). If more than one date in ten cannot be read, that is an `UnreadableDatesError` unless
+    `allow_unread_dates`. Dates that stand for no date, such as 9999-12-31, are set open unless `keep_placeholders`.
+
     >>> import polars as pl
     >>> table = pl.DataFrame({"who": ["Ada"], "what": ["bornIn"], "where": ["London"], "year": [1815]})
     >>> read(table, subject="who", relation="what", object="where")
@@ -51,8 +62,9 @@ def read(
     """
     columns = Columns(subject, relation, object, begin, end)
     unit = _granularity(granularity)
+    style = DateStyle(dayfirst, date_format, date_language, allow_unread_dates, keep_placeholders)
     if isinstance(source, str | os.PathLike):
-        return _read_named(source, columns, unit, labels, encoding, data_dir, progress)
+        return _read_named(source, columns, unit, labels, encoding, style, data_dir, progress)
     if isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source):
         return read_files(
             [Path(part) for part in source],
@@ -60,10 +72,11 @@ def read(
             granularity=unit,
             encoding=encoding,
             labels=None if labels is None else Path(labels),
+            style=style,
         )
     if encoding is not None:
         raise InputError("An encoding is for files of text.", "Leave it out.")
-    return _with_labels(from_frame(source, columns=columns, granularity=unit), labels)
+    return _with_labels(from_frame(source, columns=columns, granularity=unit, style=style), labels)
 
 
 def _with_labels(kb: TemporalKB, labels: str | Path | None) -> TemporalKB:
@@ -88,6 +101,7 @@ def _read_named(
     granularity: Granularity | None,
     labels: str | Path | None,
     encoding: str | None,
+    style: DateStyle,
     data_dir: str | Path | None,
     progress: Progress | None,
 ) -> TemporalKB:
@@ -96,8 +110,9 @@ def _read_named(
     path = Path(source)
     kind = None if ready_made else _kind(source)
     if ready_made or kind == "KB":
-        if columns.given or granularity or labels or encoding:
-            raise InputError(f"{source} is a KB already.", "Columns, granularity, labels and encoding are for files.")
+        if columns.given or granularity or labels or encoding or style != USUAL:
+            hint = "Columns, granularity, labels, encoding and how dates are written are for files."
+            raise InputError(f"{source} is a KB already.", hint)
         if source == "sample":
             return sample.load()
         if not ready_made:
@@ -111,13 +126,14 @@ def _read_named(
                 f"{path} is a folder with neither a KB nor a train file.",
                 "Give a file, or a folder that `timeplex import` made or that has train.txt, valid.txt, test.txt.",
             )
-        return _with_labels(read_folder(path, columns=columns, granularity=granularity), labels)
+        return _with_labels(read_folder(path, columns=columns, granularity=granularity, style=style), labels)
     return read_files(
         [path],
         columns=columns,
         granularity=granularity,
         encoding=encoding,
         labels=None if labels is None else Path(labels),
+        style=style,
     )
 
 

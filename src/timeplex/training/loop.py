@@ -77,6 +77,11 @@ class Trainer:
         """`base` is a finished run of the same recipe without gadgets, whose model is taken instead of training one."""
         if len(kb.train) == 0:
             raise InputError(f"{kb.name} has no training facts.", "Import or split it first.")
+        if len(kb.timeline("observed")) == 0:
+            raise InputError(
+                f"No fact of {kb.name} has a date, so that there is nothing to learn of time.",
+                "Import it with the column of dates (--begin, --end) and, if none could be read, with --date-format.",
+            )
         self.setup = Setup(kb, recipe)
         self.recipe = recipe
         self.run = None if folder is None else RunFolder(folder)

@@ -16,6 +16,7 @@ from timeplex.kb.readers.frames import read_frame, read_json_lines
 from timeplex.kb.readers.labels import LABEL_FILES, read_labels
 from timeplex.kb.readers.parquet import read_parquet
 from timeplex.kb.readers.text import read_text
+from timeplex.kb.spellings import USUAL, DateStyle
 from timeplex.kb.table import Table
 
 READERS: dict[str, Callable[..., Table]] = {
@@ -80,6 +81,7 @@ def read_files(
     encoding: str | None = None,
     labels: Path | None = None,
     name: str | None = None,
+    style: DateStyle = USUAL,
 ) -> TemporalKB:
     """Read one or more files into the training split of a KB."""
     columns = columns or Columns()
@@ -89,7 +91,7 @@ def read_files(
     tables = [_filled(read_table(path, columns=columns, encoding=encoding)) for path in files]
     entity_labels = read_labels(labels) if labels is not None else None
     name = name or files[0].name.split(".")[0]
-    return assemble(tables, name=name, granularity=granularity, entity_labels=entity_labels)
+    return assemble(tables, name=name, granularity=granularity, entity_labels=entity_labels, style=style)
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
@@ -113,6 +115,7 @@ def read_folder(
     columns: Columns | None = None,
     granularity: Granularity | None = None,
     name: str | None = None,
+    style: DateStyle = USUAL,
 ) -> TemporalKB:
     """Read a folder with train, valid and test files (valid and test may be missing or empty), and its labels."""
     columns = columns or Columns()
@@ -128,12 +131,18 @@ def read_folder(
         granularity=granularity,
         entity_labels=labels.get("entities"),
         relation_labels=labels.get("relations"),
+        style=style,
     )
 
 
 def from_frame(
-    frame: Any, *, columns: Columns | None = None, granularity: Granularity | None = None, name: str = "table"
+    frame: Any,
+    *,
+    columns: Columns | None = None,
+    granularity: Granularity | None = None,
+    name: str = "table",
+    style: DateStyle = USUAL,
 ) -> TemporalKB:
     """Read a DataFrame of pandas, polars or pyarrow."""
     table = read_frame(frame, source="DataFrame", split="train", columns=columns or Columns())
-    return assemble([_filled(table)], name=name, granularity=granularity)
+    return assemble([_filled(table)], name=name, granularity=granularity, style=style)

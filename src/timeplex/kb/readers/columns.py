@@ -6,7 +6,10 @@ from dataclasses import dataclass, fields
 import polars as pl
 
 from timeplex.errors import InputError
-from timeplex.kb import dates
+from timeplex.kb import spellings
+from timeplex.kb.date_forms import iso
+from timeplex.kb.dates import State
+from timeplex.kb.spellings import DateStyle
 
 KNOWN_NAMES = {
     "subject": ("subject", "s", "head", "h", "source", "person", "entity"),
@@ -135,6 +138,12 @@ def find_layout(first_row: Sequence[str], wanted: Columns, source: str) -> tuple
 
 
 def _dated(texts: Sequence[str]) -> bool:
-    """Whether there is no text or at least one is a date or `####` (an unreadable one beside it is forgiven)."""
-    states = dates.parse(pl.Series(list(texts), dtype=pl.String)).state
-    return len(states) == 0 or bool((states != dates.State.UNREADABLE).any())
+    """Whether there is no text or at least one is a date or `####` (an unreadable one beside it is forgiven).
+
+    Words such as *current* or *to date* stand for an open end, but they may be the name of a column as well.
+    """
+    column = pl.Series(list(texts), dtype=pl.String)
+    as_in_files = iso(column.str.strip_chars()).state != State.UNREADABLE
+    in_words = spellings.parse(column, DateStyle(dayfirst=True)).state == State.KNOWN
+    numeric = column.str.contains(r"^\s*[0-9][0-9 /.:-]*$").to_numpy()  # 36525 and 31/12/99 need an option
+    return len(column) == 0 or bool((as_in_files | in_words | numeric).any())
