@@ -153,7 +153,7 @@ class Search:
             questions = Questions(direction, given, r, *at)
             raw, _ = self.who.raw_of(questions, answer)
             both *= trained.probability(questions, raw[:, None], known=known)[:, 0]
-            answers = np.bincount(known.of(questions)[0], minlength=len(s))
+            answers = known.count(questions)
             company = trained.company.factor(questions, known)
             features += [
                 logit(raw),
