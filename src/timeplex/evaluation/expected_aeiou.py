@@ -196,7 +196,8 @@ class _Grid:
         table = np.zeros((len(gains), length), np.float32)
         table[:, : extent + 1] = gains[:, extent:]
         table[:, length - extent :] = gains[:, :extent]
-        return torch.fft.rfft(torch.from_numpy(table)).conj()
+        spectra: Tensor = torch.fft.rfft(torch.from_numpy(table))
+        return spectra.conj()
 
     def best(self, probability: Floats) -> tuple[Floats, Ints]:
         """For each query and begin the highest expected aeIOU, and the duration that has it; both (n, instants)."""

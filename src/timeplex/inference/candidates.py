@@ -38,6 +38,9 @@ BLOCK = 1024
 RARE = 0.001
 """A company factor counts at least so much where its logarithm is taken."""
 
+FEATURES = 9
+"""So many things are known of a candidate (`Judged`)."""
+
 LEAST_FACTS = 10
 """Relations with fewer training facts are left out: their answers would be guesses."""
 

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
+from timeplex.errors import InputError
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PUBLISHED_CODE
 from timeplex.evaluation.queries import Answers, PlacedFacts, WithGadgets
@@ -17,7 +18,15 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model, Space
 from timeplex.models.loading import model_class
+from timeplex.models.sides import TimeLinearModel
 from timeplex.training.recipe import Recipe
+
+
+MOST_TIME_BYTES = 1_000_000_000
+"""The most that one table over the timeline may take: the vectors of all instants, and their scores for a batch."""
+
+MOST_ENTITY_BYTES = 16_000_000_000
+"""The most that the vectors of all entities may take; training has four such tables."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,38 @@ class Setup:
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""
         torch.manual_seed(self.recipe.seed)
-        model = model_class(self.recipe.model)
-        return model(self.space, model.options_type(**self.recipe.options))
+        kind = model_class(self.recipe.model)
+        options = kind.options_type(**self.recipe.options)
+        self._check_room("entities", len(self.kb.entities), 2 * options.dimension, MOST_ENTITY_BYTES)
+        if kind.uses_time:
+            self._check_room("instants", len(self.timeline), 2 * options.dimension, MOST_TIME_BYTES)
+        return kind(self.space, options)
+
+    def check_batch(self, model: Model) -> None:
+        """Refuse a batch whose scores of all instants would not fit, before any is made."""
+        if not (model.uses_time and self.recipe.time_weight):
+            return
+        groups = model.instant_groups()
+        cells = len(self.timeline) if groups is None else int(groups[-1]) + 1
+        if not isinstance(model, TimeLinearModel):  # each score is made of a vector of its own
+            cells *= model.options.dimension
+        rows = min(self.recipe.batch_size, len(self.kb.train)) * (2 if self.recipe.inverse else 1)
+        if 4 * rows * cells > MOST_TIME_BYTES:
+            raise InputError(
+                f"The scores of {len(self.timeline):,} instants for a batch of {rows:,} take "
+                f"{4e-9 * rows * cells:,.1f} GB, more than the {MOST_TIME_BYTES / 1e9:g} GB that are allowed.",
+                "Import with a coarser --granularity, or set time_weight=0 or a smaller batch_size.",
+            )
+
+    def _check_room(self, what: str, rows: int, width: int, most: int) -> None:
+        """Refuse a table that would take more than so many bytes, before it is made."""
+        if 4 * rows * width > most:
+            raise InputError(
+                f"A table of {rows:,} {what} with {width:,} numbers each takes {4e-9 * rows * width:,.1f} GB, more "
+                f"than the {most / 1e9:g} GB that are allowed.",
+                "Set a smaller options.dimension"
+                + (", timeline=observed, or import with a coarser --granularity." if what == "instants" else "."),
+            )
 
 
 def _date_parts(timeline: Timeline) -> dates.Ints:
