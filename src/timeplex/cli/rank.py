@@ -1,18 +1,23 @@
 """`timeplex rank RUN`: who or what stands in a relation at a time."""
 
-from collections.abc import Iterable
-from contextlib import AbstractContextManager
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, percent, print_json, print_table, progress, say
+from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, percent, print_json, print_table, progress, say, visible
+from timeplex.counting import counted
 
 if TYPE_CHECKING:
     from timeplex.inference.trained import Trained
     from timeplex.inference.who import Questions
+
+MUCH_WORK = 3_000_000
+"""So many scores are asked for in about two seconds."""
 
 RUN_ARGUMENT = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
 
@@ -88,9 +93,28 @@ def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
         return load(run, device)
 
 
-def calibrating(trained: "Trained") -> AbstractContextManager[object]:
-    """While a question is answered: the first one takes longer, because the calibration is fitted."""
-    return progress(f"asking {trained.run.path.name}; the first time, probabilities are calibrated on the dev facts")
+@contextmanager
+def calibrating(trained: "Trained") -> Iterator[None]:
+    """While a question is answered: the first one takes longer, because the calibration is fitted.
+
+    Who does not look at a terminal is told in a line, if it is much work.
+    """
+    from timeplex.inference.calibrate import work
+
+    asking = f"asking {trained.run.path.name}"
+    with progress(asking, "steps of calibration, the first time only") as report:
+        told = False
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal told
+            if not told and not sys.stderr.isatty() and work(trained.run) > MUCH_WORK:
+                facts = counted(len(trained.kb.valid), "dev fact")
+                typer.echo(f"{visible(asking)}: calibrating on {facts}, the first time only …", err=True)
+            told = True
+            report(done, total)
+
+        trained.calibrated(tell)
+        yield
 
 
 def named(trained: "Trained") -> str:

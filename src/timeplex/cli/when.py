@@ -45,10 +45,10 @@ def when(
     if plot is not None:
         check_picture(plot)
     trained = opened(run, device, models)
+    s, r, o = (int(each[0]) for each in trained.triples(subject, relation, object_))
     with calibrating(trained):
         found = trained.when(subject, relation, object_).row(0, named=True)
         curve = trained.curve(subject, relation, object_)
-    s, r, o = (int(each[0]) for each in trained.triples(subject, relation, object_))
     facts = trained.kb.facts
     rows = facts.of_subject_relation(s, r)
     known = sorted({(begin, end) for _, _, target, begin, end in facts[rows] if target == o})

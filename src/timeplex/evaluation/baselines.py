@@ -19,6 +19,9 @@ from timeplex.models.base import Span
 
 Floats = NDArray[np.float32]
 
+MOST_FACTS = 1 << 23
+"""About so many facts are compared with queries at a time."""
+
 
 @dataclass(frozen=True)
 class MostFrequent(DirectedScorer):
@@ -64,10 +67,12 @@ class MostFrequentThen(MostFrequent):
         earliest = np.maximum(queries.first - self._longest[queries.r], 0)
         start = np.searchsorted(self._begins, pair_key(queries.r, earliest), side="left")
         stop = np.searchsorted(self._begins, pair_key(queries.r, queries.last), side="right")
-        query, place = expand(start, stop)
-        fact = self._order[place]
-        meets = self.train.last[fact] >= queries.first[query]
-        np.add.at(rows, (query[meets], self.train.answers(direction)[fact[meets]]), np.float32(1))
+        block = np.cumsum(stop - start) // MOST_FACTS
+        for part in np.split(np.arange(len(queries)), np.flatnonzero(np.diff(block)) + 1):
+            query, place = expand(start[part], stop[part])
+            query, fact = part[query], self._order[place]
+            meets = self.train.last[fact] >= queries.first[query]
+            np.add.at(rows, (query[meets], self.train.answers(direction)[fact[meets]]), np.float32(1))
         return rows
 
     @cached_property
@@ -91,11 +96,17 @@ class CopyNearest(MostFrequent):
     def scores(self, direction: Direction, queries: PlacedFacts) -> Floats:
         """1 + 1 / (1 + instants from span to span) for known answers, below 1 for others: (n, entities)."""
         rows = super().scores(direction, queries)
+        block = np.cumsum(self.train.count_same_question(queries, direction)) // MOST_FACTS
+        for part in np.split(np.arange(len(queries)), np.flatnonzero(np.diff(block)) + 1):
+            if len(part):
+                self._put_known(rows[part[0] : part[-1] + 1], direction, queries.rows(part[0], part[-1] + 1))
+        return rows
+
+    def _put_known(self, rows: Floats, direction: Direction, queries: PlacedFacts) -> None:
         query, fact = self.train.same_question(queries, direction)
         apart = np.maximum(self.train.first[fact] - queries.last[query], queries.first[query] - self.train.last[fact])
         near = (1 + 1 / (1 + np.maximum(apart, 0))).astype(np.float32)
         np.maximum.at(rows, (query, self.train.answers(direction)[fact]), near)
-        return rows
 
 
 BASELINES: dict[str, type[MostFrequent]] = {

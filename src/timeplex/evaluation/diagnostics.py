@@ -22,6 +22,9 @@ from timeplex.kb.orderings import Ordering
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
 
+MOST_PAIRS = 1 << 24
+"""About so many pairs of instants are compared at a time."""
+
 LEAST_PAIRS = 30
 """A gap between fewer pairs of instants than this says more about the pairs than about the gap."""
 
@@ -109,12 +112,19 @@ def time_distances(
         raise InputError(f"{model.name} has no embeddings of instants.", "Choose a model such as timeplex-base.")
     inside = _inside(timeline, years)
     vectors = table.detach()[torch.from_numpy(inside).to(table.device)].flatten(1).double().cpu()
-    one, other = np.triu_indices(len(vectors), k=1)
-    # The usual short cut by a matrix product loses the small distances, which are the ones of interest.
-    apart = torch.cdist(vectors, vectors, compute_mode="donot_use_mm_for_euclid_dist").numpy()[one, other]
     instants = timeline.instants[inside]
-    gap, where, pairs = np.unique(instants[other] - instants[one], return_inverse=True, return_counts=True)
-    mean = np.bincount(where, weights=apart, minlength=len(gap)) / pairs
+    gap, total, pairs = np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)
+    rows = max(1, MOST_PAIRS // max(1, len(vectors)))
+    for start in range(0, len(vectors), rows):
+        one, other = np.triu_indices(min(rows, len(vectors) - start), k=1, m=len(vectors) - start)
+        # The usual short cut by a matrix product loses the small distances, which are the ones of interest.
+        part = torch.cdist(vectors[start : start + rows], vectors[start:], compute_mode="donot_use_mm_for_euclid_dist")
+        apart = part.numpy()[one, other]
+        here = instants[start + other] - instants[start + one]
+        gap, where = np.unique(np.append(gap, here), return_inverse=True)
+        total = np.bincount(where, np.append(total, apart), minlength=len(gap))
+        pairs = np.bincount(where, np.append(pairs, np.ones(len(here))), minlength=len(gap)).astype(np.int64)
+    mean = total / pairs
     enough = pairs >= least_pairs
     return Distances(gap[enough], mean[enough], pairs[enough], timeline.granularity)
 

@@ -24,6 +24,9 @@ from timeplex.kb.facts import pair_key
 Filter = Literal["none", "ignore-time", "exact-span", "per-instant"]
 FILTERS: tuple[Filter, ...] = get_args(Filter)
 
+MOST_ANSWERS = 1 << 25
+"""The most known answers that are held for all queries; ICEWS05-15 has 27 million."""
+
 
 @dataclass(frozen=True)
 class Forgiven:
@@ -67,3 +70,26 @@ def forgiven(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by:
     distinct, where = np.unique(group, return_inverse=True)
     instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
     return Forgiven(distinct >> 32, distinct & 0xFFFFFFFF, instants.astype(np.int64), queries.lengths)
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """What is forgiven to queries with very many known answers, told for some of them at a time."""
+
+    queries: PlacedFacts
+    known: PlacedFacts
+    direction: Direction
+    by: Filter
+    most: int  # so many queries may be asked for at once
+
+    def rows(self, start: int, stop: int) -> Forgiven:
+        """The part for queries start … stop − 1, numbered from 0."""
+        return forgiven(self.queries.rows(start, stop), self.known, self.direction, self.by)
+
+
+def allowance(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by: Filter) -> Forgiven | OnDemand:
+    """What is forgiven to each query; on demand, if all of it would not fit in memory."""
+    answers = known.count_same_question(queries, direction)
+    if by == "none" or answers.sum() <= MOST_ANSWERS:
+        return forgiven(queries, known, direction, by)
+    return OnDemand(queries, known, direction, by, max(1, MOST_ANSWERS // 4 // int(answers.max())))

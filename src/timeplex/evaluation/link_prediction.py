@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 
-from timeplex.evaluation.filters import Filter, Forgiven, forgiven
+from timeplex.evaluation.filters import Filter, Forgiven, OnDemand, allowance
 from timeplex.evaluation.protocol import Protocol
 from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
 from timeplex.evaluation.ranking import Ranks, rank
@@ -33,12 +33,12 @@ class LinkPrediction:
         return PlacedFacts.of(self.facts, self.timeline)
 
     @cached_property
-    def forgiven(self) -> dict[Direction, dict[str, Forgiven]]:
+    def forgiven(self) -> dict[Direction, dict[str, Forgiven | OnDemand]]:
         """What each filter forgives, by direction."""
         timeline = self.kb.timeline(self.protocol.instants)
         queries, known = PlacedFacts.of(self.facts, timeline), PlacedFacts.of(self.kb.facts, timeline)
         return {
-            direction: {name: forgiven(queries, known, direction, name) for name in self.filters}
+            direction: {name: allowance(queries, known, direction, name) for name in self.filters}
             for direction in DIRECTIONS
         }
 

@@ -159,6 +159,11 @@ class PlacedFacts:
         """All pairs (query, fact of these) that have the relation and the given entity in common, by query."""
         return self._questions[direction].matches(pair_key(queries.given(direction), queries.r))
 
+    def count_same_question(self, queries: "PlacedFacts", direction: Direction) -> Ints:
+        """How many of these facts `same_question` finds for each query: (queries,)."""
+        start, stop = self._questions[direction].ranges(pair_key(queries.given(direction), queries.r))
+        return stop - start
+
     @cached_property
     def _questions(self) -> dict[Direction, Index]:
         return {direction: Index(pair_key(self.given(direction), self.r)) for direction in DIRECTIONS}

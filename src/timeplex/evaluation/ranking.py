@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.errors import InputError
-from timeplex.evaluation.filters import Forgiven
+from timeplex.evaluation.filters import Forgiven, OnDemand
 from timeplex.evaluation.protocol import SpanScore, Ties
 from timeplex.evaluation.queries import Direction, PlacedFacts, Scorer
 
@@ -28,7 +28,7 @@ Ranks = NDArray[np.float64]
 def rank(
     scorer: Scorer,
     queries: PlacedFacts,
-    forgiven: Mapping[str, Forgiven],
+    forgiven: Mapping[str, Forgiven | OnDemand],
     direction: Direction,
     *,
     entities: int,
@@ -45,7 +45,8 @@ def rank(
     """
     device = device or torch.device("cpu")
     ranks: dict[str, Ranks] = {name: np.empty(len(queries)) for name in forgiven}
-    size = max(1, CHUNK_BYTES // (4 * entities))
+    on_demand = [allowance.most for allowance in forgiven.values() if isinstance(allowance, OnDemand)]
+    size = min(max(1, CHUNK_BYTES // (4 * entities)), *on_demand, len(queries) or 1)
     for start in range(0, len(queries), size):
         stop = min(start + size, len(queries))
         s, r, o, span = queries.rows(start, stop).tensors(device)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from timeplex.evaluation.baselines import BASELINES
 from timeplex.evaluation.describe import describe_facts, describe_queries
-from timeplex.evaluation.expected_aeiou import fit_durations
+from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.metrics import link_figures, nested, rank_column, time_figures
@@ -158,13 +158,22 @@ def decoders(
     return ways_to_decode(kb, dev_values(scorer, kb.valid, timeline, device=device) if told else None)
 
 
-def ways_to_decode(kb: TemporalKB, said: DevValues | None, rows: NDArray[np.bool_] | None = None) -> dict[str, Decoder]:
-    """All decoders by what dev facts said of thresholds, or those of its rows; none said, no thresholds."""
+def ways_to_decode(
+    kb: TemporalKB,
+    said: DevValues | None,
+    rows: NDArray[np.bool_] | None = None,
+    *,
+    durations: Durations | None = None,
+) -> dict[str, Decoder]:
+    """All decoders by what dev facts said of thresholds, or those of its rows; none said, no thresholds.
+
+    durations: those of train, if they are known already.
+    """
     relations = len(kb.relations)
     found: dict[str, Decoder] = {}
     if said is not None:
         found |= {rule: said.thresholds(rule, relations, rows) for rule in RULES}
-    return found | {"expected-aeiou": fit_durations(kb.train, relations=relations)}
+    return found | {"expected-aeiou": durations or fit_durations(kb.train, relations=relations)}
 
 
 def _spans_as_text(kb: TemporalKB, begins: Ints, ends: Ints) -> pl.Series:

@@ -1,17 +1,25 @@
 """How far apart in time facts are: statistics of the training facts, and the Gaussians made of them."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from timeplex.errors import InputError
 from timeplex.gadgets.evidence import Evidence
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import expand
 
 Floats = NDArray[np.float64]
+
+BLOCK = 1 << 22
+"""About so many pairs of relations of an entity are looked at together."""
+
+MOST_PAIRS = 20_000_000
+"""The most pairs of relations that may meet in an entity; their tables take 2 GB in training."""
 
 
 def density(x: Tensor, mean: Tensor, sigma: Tensor, *, normalised: bool) -> Tensor:
@@ -49,16 +57,28 @@ def recurring(evidence: Evidence) -> tuple[Ints, Floats, Floats]:
     return pairs, mean, np.sqrt(variance)
 
 
-def between(entity: Ints, evidence: Evidence) -> tuple[Ints, Floats, Floats]:
-    """Gaps t − t′ between the facts with r and those with r′ that an entity has in one role: by (r, r′).
+@dataclass(frozen=True)
+class Meetings:
+    """The pairs of relations (r, r′) that an entity has in one role, by key = r · relations + r′, which rises: (k,) each.
+
+    count    the number of gaps t − t′ between their facts
+    mean     of the gaps, and sigma, their standard deviation
+    """
+
+    key: Ints
+    count: Ints
+    mean: Floats
+    sigma: Floats
+
+
+def meetings(entity: Ints, evidence: Evidence) -> Meetings:
+    """Gaps t − t′ between the facts with r and those with r′ that an entity has in one role.
 
     entity: the subject or the object of each fact. All pairs of distinct times of (entity, r) and (entity, r′) count.
-    Result: the number of gaps, their mean and standard deviation, (relations, relations) each, nan without any gap.
 
     The pairs are not formed: with n, S, Q = number, sum and sum of squares of the times of (entity, r), the pairs have
     Σ (t − t′) = n′ S − n S′ and Σ (t − t′)² = n′ Q − 2 S S′ + n Q′.
     """
-    relations = evidence.relations
     (entity, r, t), _ = distinct(entity, evidence.r, evidence.t)
     t = t - round(float(np.median(t))) if len(t) else t  # small numbers keep the sums exact
     (entity, r), group = distinct(entity, r)
@@ -67,17 +87,40 @@ def between(entity: Ints, evidence: Evidence) -> tuple[Ints, Floats, Floats]:
     )
     start = np.searchsorted(entity, entity, side="left")
     stop = np.searchsorted(entity, entity, side="right")
-    here, there = expand(start, stop)  # all pairs (r, r′) of an entity
-    cell = r[here] * relations + r[there]
-    count, first, second = (
-        np.bincount(cell, weights, relations**2).reshape(relations, relations)
-        for weights in (
+    key, sums = np.empty(0, np.int64), np.empty((3, 0))
+    block = np.cumsum(stop - start) // BLOCK
+    for groups in np.split(np.arange(len(r)), np.flatnonzero(np.diff(block)) + 1):
+        here, there = expand(start[groups], stop[groups])  # all pairs (r, r′) of an entity
+        here = groups[here]
+        weights = (
             n[here] * n[there],
             n[there] * total[here] - n[here] * total[there],
             n[there] * squares[here] - 2 * total[here] * total[there] + n[here] * squares[there],
         )
-    )
-    with np.errstate(invalid="ignore"):
-        mean = first / count
-        variance = np.maximum(second / count - mean**2, 0)
-    return count.astype(np.int64), mean, np.sqrt(variance)
+        here = r[here] * evidence.relations + r[there]
+        key, place = np.unique(np.concatenate([key, here]), return_inverse=True)
+        _check_pairs(len(key))
+        sums = np.stack(
+            [np.bincount(place, np.append(old, new), len(key)) for old, new in zip(sums, weights, strict=True)]
+        )
+    count, first, second = sums
+    mean = first / count
+    return Meetings(key, count.astype(np.int64), mean, np.sqrt(np.maximum(second / count - mean**2, 0)))
+
+
+def _check_pairs(number: int) -> None:
+    if number > MOST_PAIRS:
+        raise InputError(
+            f"More than {MOST_PAIRS:,} pairs of relations meet in an entity: the pair gadget has no room for them.",
+            "Train without it (--model timeplex-base), or import fewer relations.",
+        )
+
+
+def between(entity: Ints, evidence: Evidence) -> tuple[Ints, Floats, Floats]:
+    """`meetings` as tables: number of gaps, mean and deviation, (relations, relations) each, nan without any gap."""
+    found, relations = meetings(entity, evidence), evidence.relations
+    count = np.zeros(relations**2, np.int64)
+    mean, sigma = np.full((2, relations**2), np.nan)
+    count[found.key], mean[found.key], sigma[found.key] = found.count, found.mean, found.sigma
+    shape = relations, relations
+    return count.reshape(shape), mean.reshape(shape), sigma.reshape(shape)

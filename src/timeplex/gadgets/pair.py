@@ -1,6 +1,6 @@
 """What the other facts of an entity say about when a relation holds (the paper's relation pair score)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,15 +12,18 @@ from timeplex.counting import counted
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.counts import Kept, Kinds
 from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
-from timeplex.gadgets.gaps import between, density
+from timeplex.gadgets.gaps import Meetings, density, meetings
 from timeplex.gadgets.words import Words, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
-from timeplex.kb.spans import Bools
+from timeplex.kb.spans import Bools, Floats
 
 Side = Literal[0, 1]
 SUBJECT: Side = 0
 OBJECT: Side = 1
+
+MOST_RELATIONS = 1500
+"""With more relations, tables have no place for pairs of relations that no entity has."""
 
 LEAST = 1e-37
 """Less than any sum of weights (`_relative_weights`), for dividing 0 by 0."""
@@ -46,7 +49,8 @@ class Pair(Gadget):
 
     and 0 without such facts. μ and σ are mean and standard deviation of the gaps in the training facts and stay so;
     w and b are learned; there are four tables (relations, relations) for subjects and four for objects. The density of
-    a pair of relations that no training entity has is 0.
+    a pair of relations that no training entity has is 0. With more than `MOST_RELATIONS` relations such pairs, nearly
+    all there are, share one w and one b, so that tables are as long as there are others (`Places`).
 
     The published code differs: its Gaussian has height 1, and facts with rᵢ = r count, too (form = published-code).
 
@@ -58,19 +62,19 @@ class Pair(Gadget):
 
     def __init__(self, evidence: Evidence, options: PairOptions) -> None:
         super().__init__(evidence, options)
-        relations = evidence.relations
-        found = [between(entity, evidence) for entity in (evidence.s, evidence.o)]
-        count, mean, sigma = (np.stack([each[part] for each in found]) for part in range(3))
-        # Each of these is (side, r, r′).
+        found = [meetings(entity, evidence) for entity in (evidence.s, evidence.o)]
+        self._places = Places(found, evidence.relations)
+        count, mean, sigma = (self._places.table(column) for column in ("count", "mean", "sigma"))
+        # Each of these is (side, r, r′), or (side, pair).
         self.cases: Tensor
         self.mean: Tensor
         self.sigma: Tensor
-        self.register_buffer("cases", torch.from_numpy(count))
+        self.register_buffer("cases", torch.from_numpy(count.astype(np.int64)))
         self.register_buffer("mean", torch.from_numpy(np.where(count > 0, mean, 0.0)).float())
         floor = np.maximum(np.where(count > 0, sigma, 1.0), LEAST_SIGMA)
         self.register_buffer("sigma", torch.from_numpy(floor).float())
-        self.weight = nn.Parameter(torch.full((2, relations, relations), 0.1))
-        self.bias = nn.Parameter(torch.full((2, relations, relations), -0.2))
+        self.weight = nn.Parameter(torch.full(count.shape, 0.1))
+        self.bias = nn.Parameter(torch.full(count.shape, -0.2))
         self._kinds = tuple(Kinds(entity, evidence) for entity in (evidence.s, evidence.o))
         self._kept = Kept()
 
@@ -157,7 +161,8 @@ class Pair(Gadget):
     def sentence(self, reason: Reason, relation: int, words: Words) -> str:
         """The fact, how far apart the two relations are usually, and whether that is so here."""
         side, other = (SUBJECT if reason.side == "subject" else OBJECT), int(words.kb.train.r[reason.fact])
-        cases, mean, sigma = (float(table[side, relation, other]) for table in (self.cases, self.mean, self.sigma))
+        place = self._places.of(side, torch.tensor(relation), torch.tensor(other))
+        cases, mean, sigma = (float(table[side].flatten()[place]) for table in (self.cases, self.mean, self.sigma))
         fact, first, second = words.fact(reason.fact), words.relation(relation), words.relation(other)
         if cases == 0:
             return f"{fact}; no {reason.side} in the training facts has both {first} and {second}"
@@ -179,17 +184,24 @@ class Pair(Gadget):
 
     def _terms(self, side: Side, r: Tensor, other: Tensor, gap: Tensor) -> tuple[Tensor, Tensor]:
         """exp(w) (N(gap) + b) and exp(w) for pairs of relations; the arguments broadcast."""
-        weight = _pick(self._relative_weights(side), r, other)
-        height = density(gap, self.mean[side][r, other], self.sigma[side][r, other], normalised=not self._same_relation)
-        return weight * (height * (self.cases[side][r, other] > 0) + _pick(self.bias[side], r, other)), weight
+        place = self._places.of(side, r, other)
+        weight = self._relative_weights(side, r, place)
+        mean, sigma, cases, bias = (
+            _pick(table[side], place) for table in (self.mean, self.sigma, self.cases, self.bias)
+        )
+        height = density(gap, mean, sigma, normalised=not self._same_relation)
+        return weight * (height * (cases > 0) + bias), weight
 
-    def _relative_weights(self, side: Side) -> Tensor:
+    def _relative_weights(self, side: Side, r: Tensor, place: Tensor) -> Tensor:
         """exp(w − max w) by (r, r′): weights are only compared among those of one r, so the maximum can be taken off.
 
         It is at least e⁻⁸⁰, so that facts of a relation that hardly counts still count where there are no others.
         """
         weight = self.weight[side]
-        return torch.exp((weight - weight.detach().amax(1, keepdim=True)).clamp(min=-80))
+        most = self._places.highest(side, weight.detach())
+        if self._places.dense:  # one table of them is less work than one for each pair that is asked for
+            return _pick(torch.exp((weight - most[:, None]).clamp(min=-80)), place)
+        return torch.exp((_pick(weight, place) - most[r]).clamp(min=-80))
 
     def _means(
         self, side: Side, s: Tensor | None, r: Tensor, o: Tensor | None, when: Tensor, own: Tensor | None
@@ -309,7 +321,9 @@ class Pair(Gadget):
         return row
 
     def _sums_of_weights(self, side: Side, relations: Tensor) -> Tensor:
-        weights = self._relative_weights(side)[relations]
+        everything = torch.arange(self.evidence.relations, device=relations.device)[None, :]
+        given = relations[:, None]
+        weights = self._relative_weights(side, given, self._places.of(side, given, everything))
         if not self._same_relation:
             weights = weights.scatter(1, relations[:, None], 0.0)
         return self._kinds[side].by_relation.sums(weights).clamp(min=LEAST)
@@ -340,12 +354,50 @@ class Pair(Gadget):
         return rows.index_put_((query, answer), scores)
 
 
-def _pick(table: Tensor, r: Tensor, other: Tensor) -> Tensor:
-    """table[r, other], where the indices broadcast; the gradient is the same each time, also with several threads."""
-    place = r * table.shape[1] + other
+def _pick(table: Tensor, place: Tensor) -> Tensor:
+    """The values at places of the flat table; the gradient is the same each time, also with several threads."""
     return table.flatten().index_select(0, place.flatten()).view(place.shape)
 
 
 def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
     """numerator / denominator, 0 where both are."""
     return numerator / denominator.clamp(min=LEAST)
+
+
+class Places:
+    """Where the pairs of relations stand in the tables of a side, (relations, relations), or (pairs,) if they are many.
+
+    In the latter case place 0 is that of all pairs that no training entity has.
+    """
+
+    def __init__(self, found: Sequence[Meetings], relations: int) -> None:
+        self.dense = relations <= MOST_RELATIONS
+        self._found, self._relations = found, relations
+        self._keys = [torch.from_numpy(each.key) for each in found]
+
+    def table(self, column: Literal["count", "mean", "sigma"]) -> Floats:
+        """A column of the meetings on both sides, 0 where there are none."""
+        size = self._relations**2 if self.dense else 1 + max(len(each.key) for each in self._found)
+        values = np.zeros((2, size))
+        for side, each in zip(values, self._found, strict=True):
+            side[each.key if self.dense else np.arange(1, len(each.key) + 1)] = getattr(each, column)
+        return values.reshape(2, self._relations, -1) if self.dense else values
+
+    def of(self, side: Side, r: Tensor, other: Tensor) -> Tensor:
+        """The places of pairs in the flat table of a side; the arguments broadcast, and so does the result."""
+        key = r * self._relations + other
+        if self.dense:
+            return key
+        keys = self._keys[side] = self._keys[side].to(key.device)
+        if len(keys) == 0:
+            return torch.zeros_like(key)
+        place = torch.searchsorted(keys, key).clamp(max=len(keys) - 1)
+        return torch.where(keys[place] == key, place + 1, 0)
+
+    def highest(self, side: Side, table: Tensor) -> Tensor:
+        """The highest value of each relation in the table of a side: (relations,)."""
+        if self.dense:
+            return table.amax(1)
+        keys = self._keys[side] = self._keys[side].to(table.device)
+        shared = table[:1].expand(self._relations)
+        return shared.scatter_reduce(0, keys // self._relations, table[1 : len(keys) + 1], "amax")

@@ -88,15 +88,13 @@ class Recurrence(Gadget):
         if own is not None:
             kept = fact != to_numpy(own)[0][query]
             query, fact = query[kept], fact[kept]
-        gap = np.abs(instants[None, :] - self.evidence.t[fact, None])
-        gap[gap == 0] = NONE
         scores = self.bias.new_zeros(len(s), len(instants))
         if len(query) == 0:
             return scores
-        begins = np.flatnonzero(np.diff(query, prepend=-1))  # the pairs come by query
-        nearest = np.minimum.reduceat(gap, begins, axis=0)
+        nearest = _nearest(query, self.evidence.t[fact], instants)
+        asked = np.unique(query)
         row, position = np.nonzero(nearest < NONE)
-        query = query[begins][row]
+        query = asked[row]
         values = self._value(relation[query], nearest[row, position])
         return scores.index_put_((to_torch(query, s), to_torch(position, s)), values)
 
@@ -173,3 +171,23 @@ class Recurrence(Gadget):
         )
         height = density(to_torch(gap, r), mean, sigma, normalised=self.options.form == "paper")
         return weight * height * self.recurs[r] + bias
+
+
+def _nearest(query: Ints, when: Ints, instants: Ints) -> Ints:
+    """How far the nearest other time of each distinct query is from each instant, NONE if there is none: (k, instants).
+
+    query and when, (n,): all times. Each instant finds its neighbours among the sorted times of its query.
+    """
+    low, high = min(int(when.min()), int(instants[0])), max(int(when.max()), int(instants[-1]))
+    width = high - low + 2
+    asked, number = np.unique(query, return_inverse=True)
+    keys = np.unique(number * width + when - low)
+    wanted = np.arange(len(asked))[:, None] * width + instants - low
+    before, after = np.searchsorted(keys, wanted, side="left") - 1, np.searchsorted(keys, wanted, side="right")
+    nearest = np.full(wanted.shape, NONE)
+    for place in (before, after):
+        there = (place >= 0) & (place < len(keys))
+        place = np.where(there, place, 0)
+        there &= keys[place] // width == np.arange(len(asked))[:, None]
+        nearest = np.where(there, np.minimum(nearest, np.abs(wanted - keys[place])), nearest)
+    return nearest

@@ -14,6 +14,7 @@ intervals, but for the few weights, which all facts have fitted).
 """
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,11 +40,38 @@ from timeplex.training.run import TrainedRun
 MOST_FACTS = 5_000
 """At most so many dev facts are asked for, drawn with a fixed seed."""
 
+MOST_INSTANTS = 3_000_000
+"""When: so many scores of instants are asked for at most, so that a long timeline has fewer facts, but `ENOUGH`."""
+
+ENOUGH = 200
+"""So many facts are asked for on any timeline."""
+
 LEAST_FACTS = 50
 """With fewer dev facts nothing is fitted."""
 
 TOP = 10
 """The candidates of each question that count."""
+
+
+Progress = Callable[[int, int | None], None]
+"""Hears how many of how many steps are done."""
+
+STEPS = 11
+"""Who has one, when the others: see `_fit_when`."""
+
+
+class _Steps:
+    """Counts steps for whoever wants to hear of them."""
+
+    def __init__(self, progress: Progress | None) -> None:
+        self._progress, self._done = progress, -1
+        self()
+
+    def __call__(self) -> None:
+        """One more is done."""
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, STEPS)
 
 
 class Calibration(BaseModel):
@@ -94,16 +122,29 @@ def group(r: Ints, direction: Direction) -> Ints:
     return 2 * np.asarray(r, np.int64) + (direction == "subject")
 
 
-def fit(run: TrainedRun) -> Calibration:
+def fit(run: TrainedRun, progress: Progress | None = None) -> Calibration:
     """All that dev can tell."""
-    facts = some_of(run.kb.valid)
+    step, facts = _Steps(progress), some_of(run.kb.valid)
     found = Calibration()
     if len(facts) >= LEAST_FACTS:
         found = found.model_copy(update=_fit_who(run, facts))
+    step()
+    facts = _for_when(run, facts)
     if run.scorer.predicts_times and len(both_ends_known(facts)) >= LEAST_FACTS:
-        when = _fit_when(run, facts)
+        when = _fit_when(run, facts, step)
         found = found.model_copy(update={**when, "measured": {**found.measured, **when["measured"]}})
     return found
+
+
+def work(run: TrainedRun) -> int:
+    """How many scores `fit` asks for, about: of entities twice, of instants ten times."""
+    who, when = len(some_of(run.kb.valid)), len(_for_when(run, some_of(run.kb.valid)))
+    return 2 * who * len(run.kb.entities) + 10 * when * len(run.timeline) * run.scorer.predicts_times
+
+
+def _for_when(run: TrainedRun, facts: Facts) -> Facts:
+    """As many of the facts as the length of the timeline allows."""
+    return some_of(facts, max(ENOUGH, MOST_INSTANTS // len(run.timeline)))
 
 
 def some_of(facts: Facts, most: int = MOST_FACTS) -> Facts:
@@ -135,13 +176,15 @@ def who_cases(run: TrainedRun, facts: Facts, known: Facts, true: Facts) -> WhoCa
     for direction in DIRECTIONS:
         questions = Questions.of(facts, direction, first, last)
         found = who.rank(questions, TOP, hide_known=True)
-        query, fact, meets = truth.known.of(questions)
         entities = len(run.kb.entities)
-        said = query[meets] * entities + truth.known.answers(direction)[fact[meets]]
         cell = np.arange(len(facts))[:, None] * entities + found.entity
+        right = np.zeros(cell.shape, np.bool_)
+        for part, query, fact, meets in truth.known.by_parts(questions):
+            said = (part.start + query[meets]) * entities + truth.known.answers(direction)[fact[meets]]
+            right[part] = np.isin(cell[part], said)
         raws.append(found.raw)
         theres.append(found.entity >= 0)
-        rights.append(np.isin(cell, said) & theres[-1])
+        rights.append(right & theres[-1])
         groups.append(group(questions.r, direction))
     raw, right, there = np.concatenate(raws), np.concatenate(rights), np.concatenate(theres)
     return WhoCases(raw, right, there, np.concatenate(groups), np.tile(np.arange(len(facts)), 2))
@@ -177,22 +220,26 @@ def before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, f
 # When -----------------------------------------------------------------------------------------------------------------
 
 
-def _fit_when(run: TrainedRun, facts: Facts) -> dict[str, Any]:
+def _fit_when(run: TrainedRun, facts: Facts, step: Callable[[], None]) -> dict[str, Any]:
     closed = both_ends_known(facts)
     half = np.random.default_rng(0).permutation(np.arange(len(closed)) % 2)
+    plain = Dating(run)
     judged = {
         (weighed, name): predicted
         for weighed in (False, True)
-        for name, predicted in _predicted(run, closed, half, weighed).items()
+        for name, predicted in _predicted(plain, closed, half, weighed, step).items()
     }
     quality = {choice: float(aeiou(closed.span, found.span).mean()) for choice, found in judged.items()}
     weighed, best = max(quality, key=quality.__getitem__)
     found, r = judged[weighed, best], np.asarray(closed.r, np.int64)
     right = (found.begin <= closed.end) & (found.end >= closed.begin)
     overlaps, crossed = maps.choose(found.mass, right, r, maps.folds(len(closed)), len(run.kb.relations))
-    dating = Dating(run, fit_weights(run, closed) if weighed else None)
-    chosen = ways_to_decode(run.kb, _said(dating, closed))[best]
+    dating = plain.weighed(fit_weights(run, closed)) if weighed else plain
+    step()
+    chosen = ways_to_decode(run.kb, _said(dating, closed), durations=plain.durations)[best]
+    step()
     shape, level, measured = _fit_interval(dating, facts)
+    step()
     way = Way(
         weights=dating.scorer.weights,
         decoder=best,
@@ -230,23 +277,28 @@ class _Predicted:
         return self.begin, self.end
 
 
-def _predicted(run: TrainedRun, closed: Facts, half: Ints, weighed: bool) -> dict[str, _Predicted]:
-    """The span of each fact by every decoder; weights and thresholds are those of the other half."""
-    found: dict[str, _Predicted] = {}
-    dating, said = Dating(run), None
+def _predicted(
+    plain: Dating, closed: Facts, half: Ints, weighed: bool, step: Callable[[], None]
+) -> dict[str, _Predicted]:
+    """The span of each fact by every decoder; weights and thresholds are those of the other half. Four steps or three."""
+    run, found = plain.run, dict[str, _Predicted]()
+    dating, said = plain, None
     for side in (0, 1):
         if weighed or said is None:
-            dating = Dating(run, fit_weights(run, closed[half != side]) if weighed else None)
+            dating = plain.weighed(fit_weights(run, closed[half != side])) if weighed else plain
             said = _said(dating, closed)
+            step()
         where = np.flatnonzero(half == side)
         mine = closed[where]
         s, r, o = (np.asarray(column, np.int64) for column in (mine.s, mine.r, mine.o))
-        for name, decoder in ways_to_decode(run.kb, said, half != side).items():
-            whole = found.setdefault(name, _Predicted(*(np.empty(len(half), kind) for kind in (int, int, float))))
-            for part, table in dating.blocks(s, r, o):
+        ways = ways_to_decode(run.kb, said, half != side, durations=plain.durations)
+        for part, table in dating.blocks(s, r, o):
+            for name, decoder in ways.items():
+                whole = found.setdefault(name, _Predicted(*(np.empty(len(half), kind) for kind in (int, int, float))))
                 span = dating.spans(table, r[part], decoder)
                 whole.begin[where[part]], whole.end[where[part]] = span
                 whole.mass[where[part]] = held(table, run.timeline.positions(span))
+        step()
     return found
 
 
@@ -257,26 +309,29 @@ def _fit_interval(dating: Dating, facts: Facts) -> tuple[intervals.Shape, float,
     position = np.searchsorted(dating.run.timeline.instants, begun.begin)
     half = np.random.default_rng(0).permutation(np.arange(len(begun)) % 2)
     levels = {shape: np.empty(len(begun)) for shape in intervals.SHAPES}
-    for part, table in dating.blocks(s, r, o):
-        begins = dating.begins.probabilities(table, r[part])
+    tables = [(part, dating.begins.probabilities(table, r[part])) for part, table in dating.blocks(s, r, o)]
+    for part, begins in tables:
         for shape, values in levels.items():
             values[part] = intervals.needed(shape, begins, position[part])
     crossed = {
         shape: np.array([intervals.conformal_level(values[half != side]) for side in (0, 1)])[half]
         for shape, values in levels.items()
     }
-    figures = {shape: _coverage(dating, (s, r, o), position, shape, crossed[shape]) for shape in levels}
+    instants = dating.run.timeline.instants
+    figures = {shape: _coverage(tables, instants, position, shape, crossed[shape]) for shape in levels}
     best = min(intervals.SHAPES, key=lambda shape: figures[shape]["width"])
     return best, intervals.conformal_level(levels[best]), figures[best]
 
 
 def _coverage(
-    dating: Dating, fact: tuple[Ints, Ints, Ints], position: Ints, shape: intervals.Shape, level: Floats
+    tables: Sequence[tuple[slice, Floats]], instants: Ints, position: Ints, shape: intervals.Shape, level: Floats
 ) -> dict[str, float]:
-    """How often intervals at given levels, (n,), hold the begin, and the geometric mean of their widths."""
-    instants, inside, width = dating.run.timeline.instants, [], []
-    for part, table in dating.blocks(*fact):
-        begins = dating.begins.probabilities(table, fact[1][part])
+    """How often intervals at given levels, (n,), hold the begin, and the geometric mean of their widths.
+
+    tables: Pr(b) of some facts at a time, (facts, instants) each.
+    """
+    inside, width = [], []
+    for part, begins in tables:
         found = intervals.interval(shape, level[part], begins)
         inside.append(intervals.holds(found, position[part]))
         width.append(instants[found[1]] - instants[found[0]] + 1)

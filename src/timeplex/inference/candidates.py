@@ -38,6 +38,9 @@ BLOCK = 1024
 RARE = 0.001
 """A company factor counts at least so much where its logarithm is taken."""
 
+FEATURES = 9
+"""So many things are known of a candidate (`Judged`)."""
+
 LEAST_FACTS = 10
 """Relations with fewer training facts are left out: their answers would be guesses."""
 
@@ -157,7 +160,7 @@ class Search:
             questions = Questions(direction, given, r, *at)
             raw, _ = self.who.raw_of(questions, answer)
             both *= trained.probability(questions, raw[:, None], known=known)[:, 0]
-            answers = np.bincount(known.of(questions)[0], minlength=len(s))
+            answers = known.count(questions)
             company = trained.company.factor(questions, known)
             features += [
                 logit(raw),

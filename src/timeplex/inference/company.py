@@ -35,11 +35,12 @@ class Company:
 
     def factor(self, questions: Questions, known: Known) -> Floats:
         """What the probabilities of new answers are multiplied with: 1 where none is known at the middle, (n,)."""
-        query, fact, _ = known.of(questions)
-        begin, end = close((known.facts.begin[fact], known.facts.end[fact]), *self._edges)
-        middle = (questions.begin + questions.end)[query] // 2
         answered = np.zeros(len(questions), np.bool_)
-        answered[query[(begin <= middle) & (middle <= end)]] = True
+        middle = (questions.begin + questions.end) // 2
+        for part, query, fact, _ in known.by_parts(questions):
+            begin, end = close((known.facts.begin[fact], known.facts.end[fact]), *self._edges)
+            at = part.start + query
+            answered[at[(begin <= middle[at]) & (middle[at] <= end)]] = True
         return np.where(answered, self.share[questions.direction][questions.r], 1.0)
 
 

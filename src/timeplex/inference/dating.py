@@ -75,6 +75,12 @@ class Dating:
         self.scorer = Weighted(run, weights or {})
         self.device = next(run.model.parameters()).device
 
+    def weighed(self, weights: Weights) -> "Dating":
+        """The same with other weights; what is known of durations is shared, because it is slow to make."""
+        other = Dating(self.run, weights)
+        other.durations, other.begins = self.durations, self.begins
+        return other
+
     @cached_property
     def durations(self) -> Durations:
         """How long the training facts of each relation last."""

@@ -31,6 +31,9 @@ COVERAGE = 0.8
 CELLS = 4_000_000
 """So many numbers are in one table at a time."""
 
+KEPT = 16_000_000
+"""So many positions, and weights, are kept for the next facts; they take 256 MB."""
+
 ROUNDING = 1e-12
 """What sums of probabilities may lack."""
 
@@ -44,7 +47,8 @@ class Begins:
     def __init__(self, levels: Ints, instants: Ints) -> None:
         self.instants = instants
         self._levels = levels
-        self._of_relation = lru_cache(maxsize=256)(self._durations)
+        kept = KEPT // max(1, levels.shape[1] * len(instants))
+        self._of_relation = lru_cache(maxsize=min(max(kept, 1), 256))(self._durations)
 
     def probabilities(self, probability: Floats, r: Ints) -> Floats:
         """Pr(b) from Pr(t): (n, instants) both; r: (n,)."""

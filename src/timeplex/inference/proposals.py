@@ -115,7 +115,7 @@ def cases(trained: "Trained", known: Facts, true: Facts) -> Cases:
     relations = search.enough()
     asked = sum(len(search.entities(r, direction)) for r in relations for direction in DIRECTIONS)
     search.share = min(1.0, MOST_ENTITIES / max(asked, 1))
-    features, both, right = [], [], []
+    features, both, right = [np.empty((0, FEATURES))], [np.empty(0)], [np.empty(0, np.bool_)]
     for r in relations:
         pairs = [np.stack([s, o]) for _, s, o in search.candidates(r)]
         s, o = np.unique(np.concatenate(pairs, axis=1), axis=1)

@@ -20,7 +20,7 @@ from timeplex.evaluation.curves import Curve
 from timeplex.evaluation.queries import Direction
 from timeplex.inference import cached
 from timeplex.inference.asking import Asking, At, columns
-from timeplex.inference.calibrate import Calibration, fit
+from timeplex.inference.calibrate import Calibration, Progress, fit
 from timeplex.inference.company import Company
 from timeplex.inference.dating import Dating
 from timeplex.inference.discover import LEAST, MOST, SCHEMA, discover
@@ -110,9 +110,20 @@ class Trained:
     @cached_property
     def calibration(self) -> Calibration:
         """How raw probabilities become calibrated ones; fitted on dev on first use, and kept in the run folder."""
-        return cached.kept(
-            self.run, "calibration.json", Calibration, lambda: fit(self.run), lambda found: found.fits(self.run)
-        )
+        return self.calibrated()
+
+    def calibrated(self, progress: Progress | None = None) -> Calibration:
+        """The `calibration`; `progress` hears of its steps if it is not kept and must be fitted."""
+        if "calibration" not in self.__dict__:
+            fitted = cached.kept(
+                self.run,
+                "calibration.json",
+                Calibration,
+                lambda: fit(self.run, progress),
+                lambda found: found.fits(self.run),
+            )
+            self.__dict__["calibration"] = fitted
+        return self.calibration
 
     @cached_property
     def proposals(self) -> Proposals:

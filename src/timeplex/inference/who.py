@@ -11,6 +11,7 @@ So a known answer takes nothing away from the others, and has itself the probabi
 known. Entities without a training fact are no candidates: nothing was learned of them.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,6 +31,9 @@ from timeplex.training.run import TrainedRun
 
 BLOCK_BYTES = 32_000_000
 """The most memory that one table of scores may take; up to four are there at a time (with gadgets)."""
+
+MOST_ANSWERS = 1 << 22
+"""About so many known answers are looked at together."""
 
 PIECES = 4
 """Rows are searched in pieces if there are so many times as many as answers are wanted."""
@@ -95,6 +99,24 @@ class Known:
             query, fact = self.facts.by_relation_object.matches(pair_key(questions.r, questions.given))
         meets = (self.facts.begin[fact] <= questions.end[query]) & (self.facts.end[fact] >= questions.begin[query])
         return query, fact, meets
+
+    def by_parts(self, questions: Questions) -> Iterator[tuple[slice, Ints, Ints, Bools]]:
+        """`of` for some questions at a time, so that not too many answers come at once: which, and what `of` says."""
+        start, stop = self._ranges(questions)
+        block = np.cumsum(stop - start) // MOST_ANSWERS
+        cuts = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(questions)]
+        for low, high in itertools.pairwise(cuts):
+            yield slice(low, high), *self.of(questions.rows(slice(low, high)))
+
+    def count(self, questions: Questions) -> Ints:
+        """How many facts answer each question at some time: (n,)."""
+        start, stop = self._ranges(questions)
+        return stop - start
+
+    def _ranges(self, questions: Questions) -> tuple[Ints, Ints]:
+        if questions.direction == "object":
+            return self.facts.by_subject_relation.ranges(pair_key(questions.given, questions.r))
+        return self.facts.by_relation_object.ranges(pair_key(questions.r, questions.given))
 
 
 class Who:
@@ -186,12 +208,11 @@ class Who:
         """Some questions at a time: which, their scores, and the cells (question, answer) known at their time."""
         size = max(1, BLOCK_BYTES // (4 * len(self.run.kb.entities)))
         for start in range(0, len(questions), size):
-            part = slice(start, min(start + size, len(questions)))
-            here = questions.rows(part)
-            query, fact, meets = self.known.of(here)
-            answer = self.known.answers(here.direction)[fact[meets]].astype(np.int64)
-            rows, known = (torch.from_numpy(column).to(self._device) for column in (query[meets], answer))
-            yield part, self.scores(here), rows, known
+            whole = questions.rows(slice(start, start + size))
+            for part, query, fact, meets in self.known.by_parts(whole):
+                answer = self.known.answers(whole.direction)[fact[meets]].astype(np.int64)
+                rows, known = (torch.from_numpy(column).to(self._device) for column in (query[meets], answer))
+                yield slice(start + part.start, start + part.stop), self.scores(whole.rows(part)), rows, known
 
     def positions(self, questions: Questions) -> tuple[Ints, Ints]:
         """Where the spans lie on the timeline, as the evaluation places them (`PlacedFacts.of`)."""

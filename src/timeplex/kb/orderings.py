@@ -62,34 +62,42 @@ def mine(
     """
     return [
         ordering
-        for ordering in count(facts, strict=strict)
+        for ordering in _counted(facts, strict, cases, entities)
         # A hair less than asked for, since 0.99 · cases may come out a hair more than the whole number that it is.
         if ordering.holds >= confidence * ordering.cases - 1e-9
-        and ordering.cases >= cases
-        and ordering.entities >= entities
     ]
 
 
 def count(facts: Facts, *, strict: bool = False) -> list[Ordering]:
     """The counts of every ordered pair of two relations that some subject has, whether they make an ordering or not."""
+    return list(_counted(facts, strict, 0, 0))
+
+
+def _counted(facts: Facts, strict: bool, cases: int, entities: int) -> Iterator[Ordering]:
+    """Pairs of relations that have at least so many cases and entities, some first relations at a time."""
     known = facts.begin != spans.OPEN_BEGIN
     columns = np.stack([facts.s[known], facts.r[known], facts.begin[known]]).astype(np.int64)
     (s, r, begin), copies = np.unique(columns, axis=1, return_counts=True)
     if len(copies) == 0:
-        return []
+        return
     groups = _Groups(s, r, begin, copies)
-    first, second = groups.partners(np.arange(len(groups.s)))
-    key = pair_key(groups.r[first], groups.r[second])
-    pairs, where = np.unique(key, return_inverse=True)
-    all_cases = _sums(where, groups.facts[first] * groups.facts[second], len(pairs))
-    all_entities = np.bincount(where, minlength=len(pairs))
-    all_holds = np.zeros(len(pairs), np.int64)
-    for first, row in groups.comparisons():
-        holds = groups.up_to(first, begin[row], strict) * copies[row]
-        where = np.searchsorted(pairs, pair_key(groups.r[first], r[row]))
-        all_holds += _sums(where, holds, len(pairs))
-    counts = (pairs >> 32, pairs & 0xFFFFFFFF, all_holds, all_cases, all_entities)
-    return [Ordering(*row) for row in zip(*(column.tolist() for column in counts), strict=True)]
+    for some in groups.by_relation():
+        first, second = groups.partners(some)  # each way round
+        key = pair_key(groups.r[some[second]], groups.r[first])
+        pairs, where = np.unique(key, return_inverse=True)
+        all_cases = _sums(where, groups.facts[first] * groups.facts[some[second]], len(pairs))
+        all_entities = np.bincount(where, minlength=len(pairs))
+        enough = (all_cases >= cases) & (all_entities >= entities)
+        pairs, all_cases, all_entities = pairs[enough], all_cases[enough], all_entities[enough]
+        all_holds = np.zeros(len(pairs), np.int64)
+        for group, row in groups.comparisons(some) if len(pairs) else ():
+            key = pair_key(groups.r[group], r[row])
+            where = np.minimum(np.searchsorted(pairs, key), len(pairs) - 1)
+            counts = pairs[where] == key
+            group, row, where = group[counts], row[counts], where[counts]
+            all_holds += _sums(where, groups.up_to(group, begin[row], strict) * copies[row], len(pairs))
+        table = (pairs >> 32, pairs & 0xFFFFFFFF, all_holds, all_cases, all_entities)
+        yield from (Ordering(*each) for each in zip(*(column.tolist() for column in table), strict=True))
 
 
 def _sums(where: Ints, values: Ints, size: int) -> Ints:
@@ -117,19 +125,28 @@ class _Groups:
         self._origin, self._width = int(begin.min()), int(begin.max() - begin.min()) + 2
         self._keys = self._group * self._width + begin - self._origin
 
+    def by_relation(self) -> Iterator[Ints]:
+        """The groups of some relations at a time, with about `BLOCK` partners, or of one relation."""
+        order = np.argsort(self.r, kind="stable")
+        partners = np.bincount(self.r, self._high - self._low)
+        block = (np.cumsum(partners) // BLOCK)[self.r[order]]
+        yield from np.split(order, np.flatnonzero(np.diff(block)) + 1)
+
     def partners(self, groups: Ints) -> tuple[Ints, Ints]:
         """All (other group of the same subject, position in `groups`)."""
         position, other = expand(self._low[groups], self._high[groups])
         apart = other != groups[position]
         return other[apart], position[apart]
 
-    def comparisons(self) -> Iterator[tuple[Ints, Ints]]:
-        """All (group, row) of the same subject and another relation, in blocks of at most about `BLOCK`."""
-        total = np.cumsum((self._high - self._low)[self._group])
-        cuts = np.searchsorted(total, np.arange(BLOCK, total[-1], BLOCK))
-        for rows in np.split(np.arange(len(total)), cuts):
-            group, position = self.partners(self._group[rows])
-            yield group, rows[position]
+    def comparisons(self, groups: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """All (one of the groups, row of the same subject and another relation), in blocks of about `BLOCK`."""
+        start, stop = self._starts[self._low[groups]], self._starts[self._high[groups]]
+        block = np.cumsum(stop - start) // BLOCK
+        for part in np.split(np.arange(len(groups)), np.flatnonzero(np.diff(block)) + 1):
+            position, row = expand(start[part], stop[part])
+            group = groups[part[position]]
+            apart = self._group[row] != group
+            yield group[apart], row[apart]
 
     def up_to(self, group: Ints, begin: Ints, strict: bool) -> Ints:
         """How many facts of each group begin no later than (if strict: before) the given begin."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.kb.facts import Facts, Index, TemporalKB
 from timeplex.kb.problems import Kind
 from timeplex.kb.split import Leakage, leakage
 
@@ -104,21 +104,21 @@ def _by_relation(kb: TemporalKB, facts: Facts) -> list[RelationStats]:
     open_begin, open_end = spans.is_open(facts.span)
     lengths = spans.volume(facts.span)
     rows = []
-    for relation in range(len(kb.relations)):
-        mine = facts.r == relation
-        known = lengths[mine & ~open_begin & ~open_end]
-        if mine.any():
-            rows.append(
-                RelationStats(
-                    relation=kb.relations[relation],
-                    label=kb.relations.label(relation),
-                    facts=int(mine.sum()),
-                    share_of_events=float((known == 1).mean()) if len(known) else 0.0,
-                    median_duration=float(np.median(known)) if len(known) else None,
-                    open_begins=float(open_begin[mine].mean()),
-                    open_ends=float(open_end[mine].mean()),
-                )
+    index = Index(facts.r.astype(np.int64))
+    for relation in index.keys.tolist():
+        mine = index.rows(relation)
+        known = lengths[mine[~open_begin[mine] & ~open_end[mine]]]
+        rows.append(
+            RelationStats(
+                relation=kb.relations[relation],
+                label=kb.relations.label(relation),
+                facts=len(mine),
+                share_of_events=float((known == 1).mean()) if len(known) else 0.0,
+                median_duration=float(np.median(known)) if len(known) else None,
+                open_begins=float(open_begin[mine].mean()),
+                open_ends=float(open_end[mine].mean()),
             )
+        )
     return sorted(rows, key=lambda row: (-row.facts, row.relation))
 
 

@@ -87,6 +87,7 @@ class Trainer:
         self.run = None if folder is None else RunFolder(folder)
         self.device = choose_device(device)
         self.model = self.setup.new_model().to(self.device)
+        self.setup.check_batch(self.model)
         groups = self.model.instant_groups()
         self.batches = Batches(
             self.setup.train, recipe, None if groups is None else groups.cpu().numpy(), self.model.by_instant

@@ -1,6 +1,5 @@
 """From a KB and a recipe to what training works on: the timeline, the model's space, placed facts."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,14 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model, Space
 from timeplex.models.loading import model_class
+from timeplex.models.sides import TimeLinearModel
 from timeplex.training.recipe import Recipe
+
+MOST_TIME_BYTES = 1_000_000_000
+"""The most that one table over the timeline may take: the vectors of all instants, and their scores for a batch."""
+
+MOST_ENTITY_BYTES = 16_000_000_000
+"""The most that the vectors of all entities may take; training has four such tables."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class Setup:
 
     def new_model(self) -> Model:
         """An untrained model; its first values depend on the recipe's seed alone."""
-        self._check_memory()
+        self._check_tables()
         torch.manual_seed(self.recipe.seed)
         return self._model()
 
@@ -93,16 +99,38 @@ class Setup:
         model = model_class(self.recipe.model)
         return model(self.space, model.options_type(**self.recipe.options))
 
-    def _check_memory(self) -> None:
-        """Refuse embeddings that cannot fit: each number has a gradient and a state of the optimizer beside it."""
-        dimension = int(self.recipe.options.get("dimension", 0))
-        needed = 3 * 4 * dimension * (self.space.entities + self.space.relations + self.space.instants)
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else needed
-        if needed > there:
+    def _check_tables(self) -> None:
+        """Refuse tables that would not fit, before they are made."""
+        kind = model_class(self.recipe.model)
+        width = 2 * int(self.recipe.options.get("dimension", 0))
+        self._check_room("entities", len(self.kb.entities), width, MOST_ENTITY_BYTES)
+        if kind.uses_time:
+            self._check_room("instants", len(self.timeline), width, MOST_TIME_BYTES)
+
+    def check_batch(self, model: Model) -> None:
+        """Refuse a batch whose scores of all instants would not fit, before any is made."""
+        if not (model.uses_time and self.recipe.time_weight):
+            return
+        groups = model.instant_groups()
+        cells = len(self.timeline) if groups is None else int(groups[-1]) + 1
+        if not isinstance(model, TimeLinearModel):  # each score is made of a vector of its own
+            cells *= model.options.dimension
+        rows = min(self.recipe.batch_size, len(self.kb.train)) * (2 if self.recipe.inverse else 1)
+        if 4 * rows * cells > MOST_TIME_BYTES:
             raise InputError(
-                f"Embeddings of dimension {dimension:,} need at least {needed / 1e9:,.0f} GB of memory to train, "
-                f"and there are {there / 1e9:,.0f}.",
-                "Choose a smaller options.dimension.",
+                f"The scores of {len(self.timeline):,} instants for a batch of {rows:,} take "
+                f"{4e-9 * rows * cells:,.1f} GB, more than the {MOST_TIME_BYTES / 1e9:g} GB that are allowed.",
+                "Import with a coarser --granularity, or set time_weight=0 or a smaller batch_size.",
+            )
+
+    def _check_room(self, what: str, rows: int, width: int, most: int) -> None:
+        """Refuse a table that would take more than so many bytes, before it is made."""
+        if 4 * rows * width > most:
+            raise InputError(
+                f"A table of {rows:,} {what} with {width:,} numbers each takes {4e-9 * rows * width:,.1f} GB, more "
+                f"than the {most / 1e9:g} GB that are allowed.",
+                "Set a smaller options.dimension"
+                + (", timeline=observed, or import with a coarser --granularity." if what == "instants" else "."),
             )
 
 
