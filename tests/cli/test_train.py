@@ -1,5 +1,6 @@
 """`timeplex train` and `timeplex tune` as a user calls them."""
 
+import hashlib
 import json
 import os
 import re
@@ -7,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -83,19 +85,74 @@ def test_gadgets_on_a_model_that_is_there(timeplex, small: str, tmp_path: Path) 
     assert not (tmp_path / "other").exists()
 
 
-def test_an_own_model_from_a_file(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    (tmp_path / "own.py").write_text(
-        "from timeplex.models import register\n"
-        "from timeplex.models.distmult import DistMult\n"
-        "@register('my-model')\n"
-        "class Mine(DistMult):\n"
-        "    '''As DistMult.'''\n"
-    )
-    model = f"{tmp_path / 'own.py'}:my-model"
-    try:
-        assert timeplex("train", small, "-o", str(tmp_path / "run"), "--model", model, *FAST).code == 0
-    finally:
+OWN = """
+from timeplex.models import register
+from timeplex.models.distmult import DistMult
+
+@register("my-model")
+class Mine(DistMult):
+    '''As DistMult.'''
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[str]:
+    """A model of one's own, as the command line takes it."""
+    (tmp_path / "own.py").write_text(OWN)
+    yield f"{tmp_path / 'own.py'}:my-model"
+    MODELS.pop("my-model", None)
+
+
+def test_an_own_model_from_a_file(timeplex, small: str, own: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    s, r, o, at = package.TemporalKB.load(small).to_polars().drop_nulls().row(0)[1:5]
+    asked = ["explain", "run", s, r, o, "--at", at]
+    assert timeplex("train", small, "-o", "run", "--model", own, *FAST).code == 0
+    written = json.loads(Path("run/recipe.json").read_text())
+    digest = hashlib.sha256((tmp_path / "own.py").read_bytes()).hexdigest()
+    assert (written["model"], written["model_sha256"]) == ("my-model", digest)
+    assert str(tmp_path) not in Path("run/recipe.json").read_text(), "no path of this machine"
+    MODELS.pop("my-model")  # as in a new process
+    assert "not part of timeplex, 'my-model'. Add its file: --model" in timeplex(*asked).complaint()
+    assert timeplex(*asked, "--model", own).code == 0
+    MODELS.pop("my-model")
+    assert package.load("run", model=own).run.recipe.model == "my-model"
+    # Another file of that name is not the recorded one.
+    (tmp_path / "own.py").write_text(OWN + "# changed\n")
+    complaint = timeplex(*asked, "--model", own).complaint()
+    assert "is from another file" in complaint
+    assert digest in complaint
+    assert "not a model of your own" in timeplex(*asked, "--model", "complex").complaint()
+
+
+def test_an_own_model_beside_a_recipe(timeplex, small: str, own: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """The recipe may name the model; the file is the caller's to give."""
+    recipe = tmp_path / "recipe.toml"
+    command = ["train", small, "--recipe", str(recipe), "-o"]
+    for number, (model, told) in enumerate({"my-model": "no model 'my-model'", own: "no recipe can name"}.items()):
+        recipe.write_text(f'model = "{model}"\nepochs = 1\noptions = {{dimension = 4}}\n')
+        assert told in timeplex(*command, "none").complaint()
+        assert timeplex(*command, f"run{number}", "--model", own).code == 0
         MODELS.pop("my-model")
+    recipe.write_text('model = "complex"\n')
+    assert "is for the model 'complex'" in timeplex(*command, "none", "--model", own).complaint()
+    assert not Path("none").exists()
+
+
+def test_an_own_model_is_resumed_with_its_file(  # type: ignore[no-untyped-def]
+    timeplex, small: str, own: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from timeplex.training.loop import Trainer
+
+    end_epoch = Trainer._end_epoch
+    monkeypatch.setattr(Trainer, "_end_epoch", lambda self: (end_epoch(self), setattr(self, "stop_asked", True)))
+    answer = timeplex("train", small, "-o", "run", "--model", own, *FAST)
+    assert answer.code == 130
+    said = answer.out.splitlines()[-1].rpartition("Go on with: timeplex ")[2]
+    assert said == f"train --resume -o run --model {own}"
+    monkeypatch.setattr(Trainer, "_end_epoch", end_epoch)
+    MODELS.pop("my-model")
+    assert "Add its file" in timeplex("train", "--resume", "-o", "run").complaint()
+    assert timeplex(*said.split()).code == 0
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def _packed(module: nn.Module) -> bytes:
 def machine() -> dict[str, Any]:
     """What a figure was measured on."""
     return {
-        "processor": platform.processor() or platform.machine(),
+        "processor": platform.machine(),  # `processor` would start a program, uname
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": "cuda" if torch.cuda.is_available() else "cpu",
