@@ -6,10 +6,11 @@ import pty
 import re
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.cli.conftest import COMMAND, Timeplex
 
@@ -18,7 +19,12 @@ from timeplex.cli.show import percent, print_json, print_table, say, visible
 ESCAPE = "\x1b[31mred\x1b]0;title\x07"
 ODD = f"[bold]x[/bold] [/] {ESCAPE} \x9b2J \u202eabc"
 SHOWN = r"[bold]x[/bold] [/] \x1b[31mred\x1b]0;title\x07 \x9b2J \u202eabc"
-RAW = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+RAW = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+NEEDED = set("\u200c\u200d")  # Cf, but no Persian and no emoji is written without them
+VISIBLE_CF = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD, *range(0x13430, 0x13440)}
 
 
 @given(st.text(st.characters(codec=None)))
@@ -30,8 +36,36 @@ def test_visible_text_holds_nothing_that_acts_and_can_be_printed(text: str) -> N
     assert visible(shown) == shown
 
 
+def test_every_character_without_a_shape_is_written_out() -> None:
+    # The oracle is the Unicode database: controls, formats, surrogates, separators of lines and paragraphs.
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        kind = unicodedata.category(char)
+        if kind in ("Cc", "Cs", "Zl", "Zp") or (kind == "Cf" and char not in NEEDED and code not in VISIBLE_CF):
+            assert visible(f"a{char}b").isascii(), hex(code)
+
+
+def test_joiners_and_selectors_stand_only_after_what_is_seen() -> None:
+    assert visible("\u200da") == r"\u200da"
+    assert visible("a" + "\u200d" * 3 + "b") == "a\u200d" + r"\u200d" * 2 + "b"
+    assert visible("a" + "\ufe0f\U000e0100\U000e0101") == "a\ufe0f" + r"\U000e0100\U000e0101"
+
+
 def test_visible_leaves_ordinary_names_alone() -> None:
-    for name in ("Åsa Öberg", "日本", "سعدی", "می\u200cخواهم", "a\u00a0b", r"back\slash", "[bold]", "👩\u200d🔬"):
+    for name in (
+        "❤\ufe0f\u200d🔥",
+        "葛\U000e0100城",
+        "\u0600١",
+        "ᠠ\u180b",
+        "Åsa Öberg",
+        "日本",
+        "سعدی",
+        "می\u200cخواهم",
+        "a\u00a0b",
+        r"back\slash",
+        "[bold]",
+        "👩\u200d🔬",
+    ):
         assert visible(name) == name
 
 
@@ -48,12 +82,21 @@ def test_sentences_and_cells_are_literal(capsys: pytest.CaptureFixture[str]) -> 
     assert any(line.split() == ["b", "–"] for line in table)
 
 
+def test_titles_and_headers_are_literal(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(ODD, [f"{ODD}1"], [[1]])
+    printed = capsys.readouterr().out
+    assert not RAW.search(printed)
+    assert SHOWN in printed
+    assert f"{SHOWN}1" in printed
+
+
 def test_a_long_sentence_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     say("word " * 100 + "end")
     assert capsys.readouterr().out == "word " * 100 + "end\n"
 
 
 @given(value=st.dictionaries(st.text(), st.text() | st.integers() | st.none()))
+@example(value={"\U000e0041\u061c\ufeff": "\U000e007f😀\xad\U0001d173"})
 def test_json_says_the_same_without_acting(value: dict[str, object]) -> None:
     from contextlib import redirect_stdout
     from io import StringIO

@@ -35,7 +35,7 @@ def test_a_recipe_can_extend_another(tmp_path: Path) -> None:
     assert (recipe.epochs, recipe.l2, recipe.options["alpha"]) == (7, 0.25, 2.0)
     assert recipe.gadgets["pair"]["weight"] == 3.0
     (tmp_path / "round.toml").write_text('extends = "second.toml"\n')
-    for wrong, what in (("second", "extends itself"), ("round", "extends itself"), ("third", "cannot be read")):
+    for wrong, what in (("second", "extends itself"), ("round", "extends itself"), ("third", "does not exist")):
         (tmp_path / "second.toml").write_text(f'extends = "{wrong}.toml"\n')
         with pytest.raises(InputError, match=what):
             recipes.read(tmp_path / "second.toml")

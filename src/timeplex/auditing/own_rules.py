@@ -64,7 +64,7 @@ def _checked(given: Mapping[str, Any], kb: TemporalKB, source: str) -> OwnRules:
     tables: dict[str, list[dict[str, Any]]] = {}
     for name, entries in given.items():
         if name not in TABLES:
-            raise UnknownNameError(f"{source}: there is no rule {quoted(name)} to write.", _closest(name, TABLES))
+            raise UnknownNameError(f"{source}: there is no rule [[{name[:80]}]] to write.", _closest(name, TABLES))
         if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
             raise InputError(f"{source}: {name} is not a list of tables.", f"Write [[{name}]], with two brackets.")
         tables[name] = [_entry(name, entry, kb, source) for entry in entries]

@@ -1,5 +1,6 @@
 """`timeplex`: the command line. Exit codes: 0 fine, 2 something the user can mend, 3 unreadable dates, 1 ours."""
 
+import errno
 import os
 import sys
 
@@ -105,6 +106,9 @@ def run() -> None:
     except BaseException as error:  # not only Exception: a panic inside polars is none
         if os.environ.get("TIMEPLEX_DEBUG"):
             raise
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            _complain("A file name is longer than this system allows. Give a shorter one.")
+            sys.exit(2)
         _complain(
             f"timeplex failed unexpectedly ({type(error).__name__}: {error}). "
             "This is a fault of ours: please report it with what TIMEPLEX_DEBUG=1 prints."
