@@ -47,11 +47,20 @@ def problems(
 
         write_frame(found.frame, output)
     if as_json:
-        print_json({"rows_read": found.rows_read, "set_aside": found.set_aside, "problems": found.frame.to_dicts()})
+        from dataclasses import asdict
+
+        print_json(
+            {
+                "rows_read": found.rows_read,
+                "set_aside": found.set_aside,
+                "problems": found.frame.to_dicts(),
+                "unlisted": [asdict(more) for more in found.unlisted],
+            }
+        )
         return
     show(found, most)
     if output is not None:
-        say(f"Wrote {counted(len(found), 'problem')} to {output}.")
+        say(f"Wrote {counted(found.frame.height, 'problem')} to {output}.")
 
 
 def show(found: "Problems", most: int) -> None:
@@ -79,8 +88,12 @@ def show(found: "Problems", most: int) -> None:
             for row in shown.iter_rows(named=True)
         ],
     )
-    if len(found) > len(shown):
-        say(f"{len(found) - len(shown):,} more: see them with --most or -o FILE.csv")
+    if found.frame.height > len(shown):
+        say(f"{found.frame.height - len(shown):,} more: see them with --most or -o FILE.csv")
+    for more in found.unlisted:
+        say(
+            f"{more.file}: {counted(more.rows, 'further row')} with {more.kind} ({more.action}) are counted, not listed."
+        )
 
 
 def _row(text: str) -> str:

@@ -14,6 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.problems import SCHEMA, Problems
+from timeplex.kb.problems import SCHEMA, Problems, Unlisted
 
 FORMAT = 1
 MANIFEST = "MANIFEST.json"
@@ -55,6 +56,8 @@ def save(kb: TemporalKB, folder: Path) -> None:
             "entities": len(kb.entities),
             "relations": len(kb.relations),
         }
+        if kb.problems.unlisted:
+            description["unlisted"] = [asdict(more) for more in kb.problems.unlisted]
         _write_json(building / DESCRIPTION, description)
         _write_json(
             building / MANIFEST, {"format": FORMAT, "sha256": {name: checksum(building / name) for name in FILES}}
@@ -84,6 +87,7 @@ def _load(folder: Path) -> TemporalKB:
         Problems(
             _read(folder / "problems.parquet").match_to_schema(SCHEMA),
             description["rows_read"],
+            tuple(Unlisted(**more) for more in description.get("unlisted", ())),
         ),
         description["name"],
     )

@@ -14,21 +14,26 @@ import polars as pl
 from timeplex.errors import InputError
 from timeplex.kb.readers.columns import Columns
 from timeplex.kb.readers.frames import read_frame
+from timeplex.kb.readers.opening import too_large
 from timeplex.kb.table import Table
 
 MAGIC = b"PAR1"
 
 
-def read_parquet(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
-    """Read the bytes of a Parquet file."""
-    return read_frame(parquet_frame(data, source), source=source, split=split, columns=columns)
+def read_parquet(data: bytes, *, source: str, split: str, columns: Columns, limit: int) -> Table:
+    """Read the bytes of a Parquet file, which may unpack to `limit` bytes."""
+    return read_frame(parquet_frame(data, source, limit), source=source, split=split, columns=columns)
 
 
-def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
+def parquet_frame(data: bytes, source: str, limit: int | None = None) -> pl.DataFrame:
     """All columns of a Parquet file, given as bytes."""
     try:
-        check_counts(data)
+        _, unpacked = declared_sizes(data)
+        if limit is not None and unpacked > limit:
+            raise too_large(source, limit)
         return pl.read_parquet(io.BytesIO(data), memory_map=False)
+    except InputError:
+        raise
     except BaseException as error:
         # A damaged file can also make the decoder panic, and that is not an `Exception`.
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
@@ -36,8 +41,8 @@ def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
         raise InputError(f"{source} is not a readable Parquet file.", "It may be damaged: write it again.") from error
 
 
-def check_counts(data: bytes) -> None:
-    """Raise some exception unless the counts of rows and values in the file fit together.
+def declared_sizes(data: bytes) -> tuple[int, int]:
+    """How many rows a file declares, and how many bytes it unpacks to; an exception if its counts do not fit.
 
     The numbers are those of the fields in the format's definition, parquet.thrift.
     """
@@ -45,21 +50,29 @@ def check_counts(data: bytes) -> None:
         raise ValueError("no magic number")
     footer = _Thrift(data, len(data) - 8 - int.from_bytes(data[-8:-4], "little")).struct()
     groups = footer[4]
+    _check(all(group[1] or group[3] == 0 for group in groups))
+    unpacked = walked = 0
     for group in groups:
         for chunk in group[1]:
-            _check_pages(data, chunk[3], rows=group[3])
+            size, length = _check_pages(data, chunk[3], rows=group[3])
+            unpacked, walked = unpacked + size, walked + length
+            _check(walked <= len(data))  # no two columns share their pages
     _check(footer[3] == sum(group[3] for group in groups))
+    return footer[3], unpacked
 
 
-def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> None:
+def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> tuple[int, int]:
+    """Check the pages of a column; how many bytes they unpack to (in memory a value takes up to 16), and how many are."""
     values, start, dictionary = column[5], column[9], column.get(11) or 0
     _check(0 <= rows <= values)  # there are more values than rows where they are nested in lists
-    pages = _Thrift(data, dictionary if 0 < dictionary < start else start)
-    seen = 0
+    start = dictionary if 0 < dictionary < start else start
+    pages = _Thrift(data, start)
+    seen = total = 0
     while seen < values:
         header = pages.struct()
         kind, unpacked, packed = header[1], header[2], header[3]
         _check(unpacked >= 0 and packed >= 0)
+        total += unpacked
         if kind in (0, 3):  # a page of data, in the first or the second form
             count = header[5 if kind == 0 else 8][1]
             _check(count >= 0)
@@ -68,6 +81,7 @@ def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> None:
             _check(0 <= header[7][1] <= unpacked)
         pages.at += packed
     _check(seen == values)
+    return max(total, 16 * values), pages.at - start
 
 
 def _check(holds: bool) -> None:
@@ -106,9 +120,11 @@ class _Thrift:
             case 9 | 10:
                 head = self._byte()
                 size = head >> 4 if head >> 4 < 15 else self._natural()
+                _check(size <= len(self.data) - self.at)
                 return [self._value(head & 15) for _ in range(size)]
             case 11:
                 size = self._natural()
+                _check(size <= len(self.data) - self.at)
                 kinds = self._byte() if size else 0
                 return [(self._value(kinds >> 4), self._value(kinds & 15)) for _ in range(size)]
             case 12:
