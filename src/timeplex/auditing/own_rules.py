@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from timeplex.errors import InputError, UnknownNameError
+from timeplex.files import open_regular
 from timeplex.kb import dates
 from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
@@ -58,7 +59,8 @@ def read_own_rules(source: str | Path | Mapping[str, Any] | None, kb: TemporalKB
         return _checked(source, kb, "the rules")
     path = Path(source)
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path) as file:
+            given = tomllib.load(file)
     except FileNotFoundError as error:
         raise InputError(f"{path} does not exist.", "Check the path of the rules.") from error
     except OSError as error:

@@ -91,9 +91,8 @@ def show(found: "Problems", most: int) -> None:
     if found.frame.height > len(shown):
         say(f"{found.frame.height - len(shown):,} more: see them with --most or -o FILE.csv")
     for more in found.unlisted:
-        say(
-            f"{more.file}: {counted(more.rows, 'further row')} with {more.kind} ({more.action}) are counted, not listed."
-        )
+        rows = counted(more.rows, "further row")
+        say(f"{more.file}: {rows} with {more.kind} ({more.action}): counted, not listed.")
 
 
 def _row(text: str) -> str:

@@ -201,5 +201,5 @@ def from_rows(
     merge_names: bool = False,
 ) -> TemporalKB:
     """Read rows that are mappings {column: value} or sequences (s, r, o[, begin[, end]])."""
-    table = read_rows(rows, source="the rows", split="train", columns=columns or Columns())
+    table = read_rows(rows, source="The table", split="train", columns=columns or Columns())
     return assemble([_filled(table)], name=name, granularity=granularity, merge_names=merge_names)

@@ -62,7 +62,7 @@ def declared_sizes(data: bytes) -> tuple[int, int]:
 
 
 def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> tuple[int, int]:
-    """Check the pages of a column; how many bytes they unpack to (in memory a value takes up to 16), and how many are."""
+    """Check the pages of a column: how many bytes they are unpacked (in memory a value takes up to 16), and packed."""
     values, start, dictionary = column[5], column[9], column.get(11) or 0
     _check(0 <= rows <= values)  # there are more values than rows where they are nested in lists
     start = dictionary if 0 < dictionary < start else start
