@@ -12,7 +12,8 @@ class SlowReader:
     """Line by line, by the letter of the rules of `readers.text`, with what Python has."""
 
     def __init__(self, data: bytes, separator: str, quoting: bool) -> None:
-        self.lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        data = data.removeprefix(b"\xef\xbb\xbf")
+        self.lines = data.split(b"\n" if b"\n" in data else b"\r")
         if self.lines[-1] == b"":
             self.lines.pop()
         self.separator, self.quoting = separator, quoting

@@ -3,14 +3,18 @@
 import gzip
 import io
 import json
-from collections.abc import Callable
+import re
+import zipfile
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import numpy as np
 import polars as pl
+import xlsxwriter
 from hypothesis import strategies as st
 
 from timeplex.kb import spans
@@ -129,7 +133,55 @@ def good_files(suffix: str) -> tuple[bytes, ...]:
             "".join(json.dumps(dict(zip(HEADER, row, strict=True)), ensure_ascii=False) + "\n" for row in rows).encode()
             for rows in (*tables, odd)
         )
+    if suffix == ".json":
+        whole = [[dict(zip(HEADER, row, strict=True)) for row in rows] for rows in tables]
+        arrays = [[list(HEADER), *map(list, rows)] for rows in tables]
+        others = [{"version": 1, "facts": whole[0]}, [list(row) for row in CLEAN]]
+        return tuple(json.dumps(value, ensure_ascii=False).encode() for value in (*whole, *arrays, *others))
+    if suffix in (".xlsx", ".ods"):
+        return tuple(sheet(suffix, [HEADER, *rows]) for rows in tables)
     return _parquet_files(tables)
+
+
+def sheet(suffix: str, rows: Sequence[Sequence[Any]], name: str = "Sheet1") -> bytes:
+    """A spreadsheet with one sheet, made by XlsxWriter, or by hand with as little as LibreOffice reads."""
+    buffer = io.BytesIO()
+    if suffix == ".xlsx":
+        with xlsxwriter.Workbook(buffer, {"in_memory": True, "strings_to_formulas": False}) as book:
+            book.set_properties({"created": datetime(2020, 1, 1)})
+            page, day = book.add_worksheet(name), book.add_format({"num_format": "dd.mm.yyyy"})
+            for number, row in enumerate(rows):
+                for column, value in enumerate(row):
+                    if isinstance(value, date):
+                        page.write_datetime(number, column, value, day)
+                    else:
+                        page.write(number, column, value)
+        return buffer.getvalue()
+    cells = "".join(f"<table:table-row>{''.join(map(_ods_cell, row))}</table:table-row>" for row in rows)
+    spaces = " ".join(
+        f'xmlns:{prefix}="urn:oasis:names:tc:opendocument:xmlns:{prefix}:1.0"' for prefix in ("office", "table", "text")
+    )
+    body = f'<office:spreadsheet><table:table table:name="{name}">{cells}</table:table></office:spreadsheet>'
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(zipfile.ZipInfo("mimetype"), "application/vnd.oasis.opendocument.spreadsheet")
+        document = f"<office:document-content {spaces}><office:body>{body}</office:body></office:document-content>"
+        archive.writestr(zipfile.ZipInfo("content.xml"), document)
+        manifest = '<m:manifest xmlns:m="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
+        archive.writestr(zipfile.ZipInfo("META-INF/manifest.xml"), manifest)
+    return buffer.getvalue()
+
+
+def _ods_cell(value: Any) -> str:
+    if value is None or value == "":
+        return "<table:table-cell/>"
+    if isinstance(value, date):
+        return f'<table:table-cell office:value-type="date" office:date-value="{value.isoformat()}"/>'
+    if isinstance(value, int | float):
+        return f'<table:table-cell office:value-type="float" office:value="{value}"/>'
+    lines = "".join(
+        f"<text:p>{escape(line)}</text:p>" for line in re.sub("[\x00-\x08\x0b-\x1f]", "", value).split("\n")
+    )
+    return f'<table:table-cell office:value-type="string">{lines}</table:table-cell>'
 
 
 def _csv(rows: list[Any], separator: str) -> bytes:

@@ -5,18 +5,24 @@ class TimeplexError(Exception):
     """Something that the user can act on.
 
     `problem` says in one sentence what is wrong, `hint` what to do about it. The command line prints
-    both and leaves with `exit_code`.
+    both and leaves with `exit_code`. Where the way out is an argument in Python and an option on the command line,
+    `option_hint` is what the command line says instead of the hint.
     """
 
     exit_code = 2
 
-    def __init__(self, problem: str, hint: str = "") -> None:
+    def __init__(self, problem: str, hint: str = "", option_hint: str = "") -> None:
         super().__init__(problem)
         self.problem = problem
         self.hint = hint
+        self.option_hint = option_hint
 
     def __str__(self) -> str:
         return f"{self.problem} {self.hint}".strip()
+
+    def for_command_line(self) -> str:
+        """The sentence with what to do about it, in terms of options."""
+        return f"{self.problem} {self.option_hint or self.hint}".strip()
 
 
 class InputError(TimeplexError):

@@ -82,7 +82,7 @@ def test_json_lines_and_parquet(tmp_path: Path) -> None:
     [
         ("t.csv", HEADER + "a,r,b,1,2,3,4\n", None, "Line 2 of {} has 7 fields instead of 6."),
         ("t.csv", HEADER + 'a,r,"b,1,2,3\n', None, "Line 2 of {} is not CSV: unexpected end of data."),
-        ("t.csv", b"subject,relation,object\nZo\xeb,r,b\n", None, "{} is not UTF-8 text. Say its --encoding."),
+        ("t.csv", b"subject,relation,object\nZo\xeb,r,b\n", None, "{} is not UTF-8 text. Say its encoding=."),
         ("t.csv", b"a\0b", None, "{} is not a table of text."),
         ("t.csv", "", None, "{} is empty."),
         ("t.csv", HEADER, None, "{} is empty."),
@@ -94,7 +94,10 @@ def test_json_lines_and_parquet(tmp_path: Path) -> None:
         ("t.jsonl", "\n", None, "{} is empty."),
         ("t.parquet", b"PAR1", None, "{} is not a readable Parquet file."),
         ("t.parquet", b"PAR1", "utf-8", "{} has its encoding fixed by its format."),
-        ("t.xlsx", b"", None, "{} has no suffix that says what it is."),
+        ("t.xls", b"", None, "{} has no suffix that says what it is."),
+        ("t.xlsx", b"", None, "{} is not a readable spreadsheet."),
+        ("t.json", "[1]", None, "{} is not an array of objects."),
+        ("t.json", "[", None, "{} is not JSON."),
         ("t.csv.gz", b"no", None, "{} is not a whole gzip file."),
     ],
 )

@@ -26,18 +26,22 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import READERS, from_frame, read_files, read_folder
 from timeplex.kb.readers.columns import Columns
+from timeplex.kb.readers.sheets import sheet_rows
 from timeplex.kb.readers.text import read_text
 from timeplex.kb.spellings import DateStyle
 from timeplex.kb.table import ROLES
 from timeplex.kb.write import write_file, write_folder, write_frame
 
 SUFFIXES = [*READERS, *(f"{suffix}.gz" for suffix in READERS)]
+SHEETS = (".xlsx", ".ods")
+WRITTEN = [suffix for suffix in SUFFIXES if not suffix.startswith(SHEETS)]
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 QUICK = 17
 """Damaged files of each format in the quick tests."""
 SLOW = {
     **{".csv": 1500, ".tsv": 1200, ".txt": 1200, ".jsonl": 1200, ".ndjson": 500, ".parquet": 2000},
     **{".csv.gz": 600, ".tsv.gz": 400, ".txt.gz": 400, ".jsonl.gz": 400, ".ndjson.gz": 200, ".parquet.gz": 600},
+    **{".json": 600, ".json.gz": 100, ".xlsx": 300, ".ods": 200, ".xlsx.gz": 30, ".ods.gz": 30},
 }
 """… and in the slow ones."""
 
@@ -72,7 +76,7 @@ def has_date(kb: TemporalKB) -> bool:
     return bool((begin != spans.OPEN_BEGIN).any() or (end != spans.OPEN_END).any())
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", WRITTEN)
 @settings(max_examples=16)
 @given(st.data())
 def test_what_is_written_is_read_back(suffix: str, data: st.DataObject) -> None:
@@ -85,7 +89,7 @@ def test_what_is_written_is_read_back(suffix: str, data: st.DataObject) -> None:
             check_same(read_folder(place, style=STYLE), kb)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("suffix", WRITTEN)
 @settings(max_examples=10)
 @given(st.data())
 def test_one_file_holds_a_whole_kb(suffix: str, data: st.DataObject) -> None:
@@ -97,7 +101,7 @@ def test_one_file_holds_a_whole_kb(suffix: str, data: st.DataObject) -> None:
         assert list(place.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt", ".jsonl", ".json", ".parquet"])
 def test_each_nasty_name_at_the_beginning_and_the_end_of_a_file(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"facts{suffix}"
     for name in PLAIN_NASTY if suffix == ".txt" else PLAIN_NASTY + BREAKING:
@@ -243,12 +247,32 @@ def count_rows(path: Path) -> tuple[int, int]:
         height = pl.read_parquet(io.BytesIO(data), memory_map=False).height
         return height, height
     lines = data.count(b"\n") + 1
+    if suffix == ".json":
+        elements = count_elements(json.loads(data.decode(json.detect_encoding(data))))
+        return elements, elements
+    if suffix in SHEETS:
+        numbers = [number for number, _ in sheet_rows(data, "f", 10**9)]
+        return len(numbers) - (numbers[0] == 1), numbers[
+            -1
+        ]  # the sheets of these tests have a header in row 1, or none
     if suffix not in TEXT_SUFFIXES:
         return sum(bool(line.strip()) for line in data.removeprefix(b"\xef\xbb\xbf").split(b"\n")), lines
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         data = data.decode("utf-16").encode()
+        lines = data.count(b"\n") + 1
+    if b"\n" not in data:
+        lines = data.count(b"\r") + 1
     rows, bad = SlowReader(data, "," if suffix == ".csv" else "\t", quoting=suffix != ".txt").read()
     return len(rows) + len(bad), lines
+
+
+def count_elements(value: Any) -> int:
+    """The rows of a JSON text: the elements of its array, without a header."""
+    if isinstance(value, dict):
+        (value,) = [
+            part for part in value.values() if isinstance(part, list) and part and isinstance(part[0], list | dict)
+        ]
+    return len(value) - (isinstance(value[0], list) and value[0][:1] == ["subject"])
 
 
 def check_message(error: TimeplexError) -> None:
@@ -379,7 +403,7 @@ def test_text_is_read_as_a_literal_reader_reads_it(suffix: str, data: st.DataObj
     table = read_text(content, source="f", split="train", columns=Columns(), separator=separator, quoting=quoting)
     roles = [role for role in ROLES if role in table.rows.columns]
     rows = table.rows.select("line", *roles).rows()
-    bad = sorted(line for frame in table.problems for line in frame["line"])
+    bad = sorted(line for frame in table.log.frames for line in frame["line"])
     assert (rows, bad) == expected
 
 

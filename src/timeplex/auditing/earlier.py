@@ -1,15 +1,14 @@
 """The table of an earlier audit, read back to tell what is new."""
 
-import gzip
 import io
-import zlib
 from pathlib import Path
 
 import polars as pl
 
 from timeplex.auditing.findings import KEY
 from timeplex.errors import InputError
-from timeplex.files import open_regular
+from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
+from timeplex.kb.readers.parquet import parquet_frame
 
 
 def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
@@ -17,19 +16,12 @@ def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
     if isinstance(source, pl.DataFrame):
         return _checked(source, "The earlier table")
     path = Path(source)
+    data = file_bytes(path)
     try:
-        with open_regular(path) as file:
-            data = file.read()
-        if path.name.lower().endswith(".gz"):
-            data = gzip.decompress(data)
         frame = _parsed(path, data)
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist.", "Give the findings of an earlier audit.") from error
-    except (gzip.BadGzipFile, zlib.error, EOFError, pl.exceptions.PolarsError) as error:
+    except pl.exceptions.PolarsError as error:
         raise InputError(f"{path} is not a table of findings.", "Give what `timeplex audit -o` wrote.") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
-    return _checked(frame, str(path))
+    return _checked(frame, shown(path))
 
 
 def _parsed(path: Path, data: bytes) -> pl.DataFrame:
@@ -39,7 +31,7 @@ def _parsed(path: Path, data: bytes) -> pl.DataFrame:
     if suffix in (".jsonl", ".ndjson"):
         return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None) if data.strip() else _empty()
     if suffix == ".parquet":
-        return pl.read_parquet(io.BytesIO(data))
+        return parquet_frame(data, shown(path), unpacked_limit(len(data)))
     raise InputError(f"{path} has no suffix that says how to read it.", "Use .csv, .tsv, .jsonl or .parquet.")
 
 

@@ -23,7 +23,6 @@ from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
-from timeplex.kb.problems import Problems
 from timeplex.kb.readers import read_folder
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR
 from timeplex.kb.write import write_frame
@@ -107,7 +106,7 @@ def _swap_ends(kb: TemporalKB, share: float, random: np.random.Generator) -> tup
         relations=Names(reread.relations.names, kb.relations.labels),
         name=kb.name,
         # What was wrong before is still wrong.
-        problems=Problems(pl.concat([kb.problems.frame, reread.problems.frame]), kb.problems.rows_read),
+        problems=replace(kb.problems, frame=pl.concat([kb.problems.frame, reread.problems.frame])),
     )
     return reread, _found_again(frame.filter(swapped), reread)
 

@@ -16,9 +16,9 @@ REASONS = 5
 
 def fill(
     run: Path = RUN_ARGUMENT,
-    file: Path = typer.Argument(..., metavar="FILE", help="A .csv, .tsv, .jsonl or .parquet file (also .gz)."),
+    file: Path = typer.Argument(..., metavar="FILE", help="A .csv, .tsv, .jsonl, .json, .parquet, .xlsx or .ods file."),
     output: Path = typer.Option(
-        ..., "-o", "--output", metavar="OUT", help="The file to write, in any of these formats."
+        ..., "-o", "--output", metavar="OUT", help="The file to write: .csv, .tsv, .jsonl, .json or .parquet."
     ),
     subject: str | None = typer.Option(None, help="The column of the subject."),
     relation: str | None = typer.Option(None, help="The column of the relation, or =NAME for one relation."),
@@ -45,10 +45,10 @@ def fill(
     from timeplex.files import check_writable
     from timeplex.inference.fill import fill_frame
     from timeplex.kb.readers.columns import Columns
-    from timeplex.kb.readers.whole import check_format, read_whole
+    from timeplex.kb.readers.whole import WRITTEN, check_format, read_whole
     from timeplex.kb.write import write_frame
 
-    check_format(output)
+    check_format(output, WRITTEN)
     check_writable(output)
     if output.exists() and file.exists() and output.samefile(file):
         raise InputError(f"{output} is the table itself.", "Give another file with -o.")

@@ -101,7 +101,7 @@ def run() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except TimeplexError as error:
-        _complain(f"{error}")
+        _complain(error.for_command_line())
         sys.exit(error.exit_code)
     except BaseException as error:  # not only Exception: a panic inside polars is none
         if os.environ.get("TIMEPLEX_DEBUG"):

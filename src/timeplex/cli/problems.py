@@ -53,11 +53,20 @@ def problems(
 
         write_frame(found.frame, output, formulas=formulas)
     if as_json:
-        print_json({"rows_read": found.rows_read, "set_aside": found.set_aside, "problems": found.frame.to_dicts()})
+        from dataclasses import asdict
+
+        print_json(
+            {
+                "rows_read": found.rows_read,
+                "set_aside": found.set_aside,
+                "problems": found.frame.to_dicts(),
+                "unlisted": [asdict(more) for more in found.unlisted],
+            }
+        )
         return
     show(found, most)
     if output is not None:
-        say(f"Wrote {counted(len(found), 'problem')} to {output}.")
+        say(f"Wrote {counted(found.frame.height, 'problem')} to {output}.")
 
 
 def show(found: "Problems", most: int) -> None:
@@ -87,8 +96,11 @@ def show(found: "Problems", most: int) -> None:
             for row in shown.iter_rows(named=True)
         ],
     )
-    if len(found) > len(shown):
-        say(f"{len(found) - len(shown):,} more: see them with --most or -o FILE.csv")
+    if found.frame.height > len(shown):
+        say(f"{found.frame.height - len(shown):,} more: see them with --most or -o FILE.csv")
+    for more in found.unlisted:
+        rows = counted(more.rows, "further row")
+        say(f"{more.file}: {rows} with {more.kind} ({more.action}): counted, not listed.")
 
 
 def _row(text: str) -> str:

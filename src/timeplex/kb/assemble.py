@@ -6,7 +6,7 @@ is a few array operations.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from timeplex.counting import counted
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans, spellings, unread
+from timeplex.kb.alike import Alike, best_spellings
 from timeplex.kb.date_forms import iso
 from timeplex.kb.dates import Dates, Granularity, Ints, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Names, encode
 from timeplex.kb.placeholders import placeholders
-from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems, record
+from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems
 from timeplex.kb.spellings import USUAL, DateStyle, Decided
 from timeplex.kb.table import Table
 
@@ -40,8 +41,12 @@ def assemble(
     entity_labels: Mapping[str, str] | None = None,
     relation_labels: Mapping[str, str] | None = None,
     style: DateStyle = USUAL,
+    merge_names: bool = False,
 ) -> TemporalKB:
-    """The KB of all tables. The granularity is detected from the dates if not given."""
+    """The KB of all tables. The granularity is detected from the dates if not given.
+
+    With `merge_names` the names that differ by case, spaces or accents alone become one, spelled as most often.
+    """
     rows = _Rows(tables)
     ((s, o), entities), ((r,), relations), *date_columns = _encode(rows)
     if len(entities) == 0:
@@ -50,6 +55,8 @@ def assemble(
     _judge_unread(rows, begin, end, style)
     if not style.keep_placeholders:
         _open_placeholders(rows, begin, end)
+    (s, o), entities, alike = _spelled(rows, entities, {"subject": s, "object": o}, merge_names)
+    (r,), relations, alike_too = _spelled(rows, relations, {"relation": r}, merge_names)
     granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
     _note_decision(rows, begin, end, decided, granularity)
     first, last = _spans(rows, begin, end, granularity)
@@ -66,7 +73,7 @@ def assemble(
         Names(relations, _used(relation_labels, relations)),
         granularity,
         splits,
-        rows.problems(),
+        replace(rows.problems(), alike=alike + alike_too),
         name,
     )
 
@@ -76,7 +83,6 @@ class _Rows:
 
     def __init__(self, tables: Sequence[Table]) -> None:
         self.tables = tables
-        self._found = [frame for table in tables for frame in table.problems]
         self.notes: list[str] = []
         # An event has one date, which is its begin and its end.
         self.frame = pl.concat(
@@ -120,7 +126,19 @@ class _Rows:
             lines = table.rows["line"].gather(positions).to_list()
             field = fields if isinstance(fields, str) else [fields[row] for row in mine]
             because = [reasons[row] for row in mine]
-            self._found.append(record(table.source, lines, kind, action, field, because, table.raw(positions)))
+            table.log.add(lines, kind, action, field, because, table.raw(positions))
+
+    def listed(self, wrong: Mask, kind: Kind, action: Action, field: str = "") -> Mask:
+        """The wrong rows that are to be reported; those for which a file's log has no room are counted in it."""
+        told = wrong.copy()
+        at = np.flatnonzero(wrong)
+        of = self.frame["table"].to_numpy()[at]
+        for number, table in enumerate(self.tables):
+            mine = at[of == number]
+            room = table.log.room(kind)
+            told[mine[room:]] = False
+            table.log.count(kind, action, field, len(mine[room:]))
+        return told
 
     def keep(self, chosen: Mask) -> None:
         """Drop the rows that are not chosen (they have been reported)."""
@@ -128,11 +146,18 @@ class _Rows:
 
     def problems(self) -> Problems:
         """All problems in the order of the input."""
-        frame = pl.concat([SCHEMA.to_frame(), *self._found])
+        frame = pl.concat([SCHEMA.to_frame(), *(frame for table in self.tables for frame in table.log.frames)])
         place = {table.source: number for number, table in enumerate(self.tables)}
         order = pl.col("file").replace_strict(place, return_dtype=pl.Int64)
         frame = frame.sort(order, "line", maintain_order=True)
-        return Problems(frame, sum(table.rows_read for table in self.tables), tuple(self.notes))
+        return Problems(
+            frame,
+            sum(table.rows_read for table in self.tables),
+            tuple(more for table in self.tables for more in table.log.unlisted),
+            tuple(dict.fromkeys(name for table in self.tables for name in table.unused)),
+            tuple(dict.fromkeys(name for table in self.tables for name in table.doubled)),
+            notes=tuple(self.notes),
+        )
 
     def no_fact(self, name: str) -> InputError:
         """The error that no row could be used, with the first reason."""
@@ -166,10 +191,28 @@ def _encode(rows: _Rows) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
         return encoded
     empty = np.stack([blank_entity[s], blank_relation[r], blank_entity[o]])
     wrong = empty[0] | empty[1] | empty[2]
-    fields = [" and ".join(np.array(("subject", "relation", "object"))[row]) for row in empty[:, wrong].T]
-    rows.report(wrong, Kind.EMPTY_FIELD, Action.SET_ASIDE, fields, [f"the {field} is empty" for field in fields])
+    told = rows.listed(wrong, Kind.EMPTY_FIELD, Action.SET_ASIDE)
+    fields = [" and ".join(np.array(("subject", "relation", "object"))[row]) for row in empty[:, told].T]
+    rows.report(told, Kind.EMPTY_FIELD, Action.SET_ASIDE, fields, [f"the {field} is empty" for field in fields])
     rows.keep(~wrong)
     return encode(rows.frame, *groups)
+
+
+def _spelled(
+    rows: _Rows, names: pl.Series, columns: Mapping[str, NDArray[np.int32]], merge: bool
+) -> tuple[list[NDArray[np.int32]], pl.Series, Alike]:
+    """Numbers and names of some columns with names that are alike made one, if they are to be; and what is alike."""
+    times = sum(np.bincount(codes, minlength=len(names)) for codes in columns.values())
+    best, alike = best_spellings(names, np.asarray(times))
+    if not merge or alike.groups == 0:
+        return list(columns.values()), names, alike
+    for role, codes in columns.items():
+        told = rows.listed(best[codes] != codes, Kind.OTHER_SPELLING, Action.REPAIRED, role)
+        pairs = zip(codes[told].tolist(), best[codes[told]].tolist(), strict=True)
+        reasons = [f"the {role} {names[old]!r} was read as {names[new]!r}" for old, new in pairs]
+        rows.report(told, Kind.OTHER_SPELLING, Action.REPAIRED, role, reasons)
+    kept, number = np.unique(best, return_inverse=True)
+    return [number[codes].astype(np.int32) for codes in columns.values()], names.gather(kept), Alike()
 
 
 @dataclass(frozen=True)
@@ -338,6 +381,7 @@ def _report_dates(
     events = rows.is_event
     if role == "end":
         wrong = wrong & ~events  # the one date of an event is reported with its begin
+    wrong = rows.listed(wrong, kind, action, role)
     at = np.flatnonzero(wrong).tolist()
     fields = [BOTH_ENDS if events[row] else role for row in at]
     reasons = [f"the {'date' if events[row] else role} {column.text(row)!r} {what(row)}" for row in at]
@@ -391,11 +435,12 @@ def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granu
     _, last = end.place(granularity, spans.OPEN_END)
     reversed_ = first > last
     if reversed_.any():
+        told = rows.listed(reversed_, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end")
         reasons = [
             f"it begins {begin.plain(row)} and ends {end.plain(row)}; the end was set to the begin"
-            for row in np.flatnonzero(reversed_).tolist()
+            for row in np.flatnonzero(told).tolist()
         ]
-        rows.report(reversed_, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons)
+        rows.report(told, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons)
         last = np.where(reversed_, end_of_begin, last)
     return first, last
 
@@ -419,6 +464,7 @@ def _report_implausible(
             # An event is reported once, and an end that was set to its begin is not there any more.
             far &= end[1] != begin[1]
         far &= (instants != spans.OPEN_BEGIN) & (instants != spans.OPEN_END)
+        far = rows.listed(far, Kind.IMPLAUSIBLE, Action.KEPT, role)
         reasons = [
             f"the {role} {text} is far from the other dates, which suggest {suggested}"
             for text in dates.write(instants[far], granularity)
@@ -454,6 +500,7 @@ def _first_copies(rows: _Rows, facts: Facts) -> Mask:
     if len(alike) == 0:
         return first
     first[alike] = frame[alike].select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
-    reasons = ["the same fact stands in an earlier row"] * int((~first).sum())
-    rows.report(~first, Kind.DUPLICATE, Action.SET_ASIDE, "", reasons)
+    told = rows.listed(~first, Kind.DUPLICATE, Action.SET_ASIDE)
+    reasons = ["the same fact stands in an earlier row"] * int(told.sum())
+    rows.report(told, Kind.DUPLICATE, Action.SET_ASIDE, "", reasons)
     return first

@@ -19,7 +19,7 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
-from timeplex.kb.problems import SCHEMA, Action, Kind, Problems
+from timeplex.kb.problems import SCHEMA, Action, Kind, Problems, Unlisted
 from timeplex.kb.readers.parquet import declared_sizes, parquet_frame
 from timeplex.stored import AGAIN, Record
 
@@ -48,6 +48,7 @@ class Description(Record):
     splits: dict[Literal["train", "valid", "test"], Count]
     entities: Count
     relations: Count
+    unlisted: tuple[Unlisted, ...] = ()
 
 
 def table(content: bytes, source: object, schema: Mapping[str, type[pl.DataType] | pl.DataType]) -> pl.DataFrame:
@@ -123,13 +124,18 @@ def splits(frame: pl.DataFrame, said: Description, source: object) -> dict[str, 
     return {split: _facts(closed.filter(pl.col("split") == split)) for split in said.splits}
 
 
-def problems(frame: pl.DataFrame, rows_read: int, source: object) -> Problems:
+def problems(frame: pl.DataFrame, said: Description, source: object) -> Problems:
     """What was odd in the input, of kinds that are known."""
     _require(sum(frame.null_count().row(0)) == 0, source, "has a null")
     for column, known in (("kind", Kind), ("action", Action)):
         _require(bool(frame[column].is_in(list(known)).all()), source, f"has an unknown {column}")
-    found = Problems(frame.select(SCHEMA.names()), rows_read)
-    _require(found.set_aside <= rows_read, source, f"sets more rows aside than the {rows_read:,} that were read")
+    for more in said.unlisted:
+        known_kind = more.kind in list(Kind) and more.action in list(Action)
+        _require(known_kind and 0 < more.rows <= said.rows_read, source, "has more problems than kb.json can count")
+    found = Problems(frame.select(SCHEMA.names()), said.rows_read, tuple(said.unlisted))
+    _require(
+        found.set_aside <= said.rows_read, source, f"sets more rows aside than the {said.rows_read:,} that were read"
+    )
     return found
 
 

@@ -5,6 +5,7 @@ The bytes are collected in `<target>.part`; only a whole file ever gets the fina
 
 import os
 import re
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
@@ -24,10 +25,26 @@ Answer = HTTPResponse | HTTPError
 """An `HTTPError` only for status 416: the range that was asked for does not exist."""
 
 
-def fetch(url: str, target: Path, *, progress: Progress | None = None, timeout: float = 30) -> Path:
+MOST = 1_000_000_000
+"""Bytes that a download may have unless told otherwise."""
+
+LONGEST = 3600.0
+"""Seconds that one call may take; the next goes on."""
+
+
+def fetch(
+    url: str,
+    target: Path,
+    *,
+    progress: Progress | None = None,
+    timeout: float = 30,
+    most: int = MOST,
+    longest: float = LONGEST,
+) -> Path:
     """Download a file and return its path; an existing target is replaced.
 
-    `timeout` is the number of seconds for which the server may be silent.
+    `timeout` is the number of seconds for which the server may be silent, `longest` how many it may take in all, and
+    `most` is the number of bytes that it may send.
     """
     _check_address(url)
     part = target.with_name(target.name + ".part")
@@ -40,7 +57,8 @@ def fetch(url: str, target: Path, *, progress: Progress | None = None, timeout: 
         have, answer = 0, _ask(url, 0, timeout)
     with answer:
         if answer.status != 416:  # with 416 the part is whole already
-            _receive(url, answer, part, have if answer.status == 206 else 0, progress)
+            bounds = most, time.monotonic() + longest
+            _receive(url, answer, part, have if answer.status == 206 else 0, progress, bounds)
     with _writing(target):
         with part.open("rb+") as file:
             os.fsync(file.fileno())
@@ -125,21 +143,35 @@ def _fits(answer: Answer, have: int) -> bool:
     return size == have if answer.status == 416 else first == have
 
 
-def _receive(url: str, answer: Answer, part: Path, start: int, progress: Progress | None) -> None:
-    """Write the body into the part, from byte `start` on, and check that it is all there."""
+def _receive(
+    url: str, answer: Answer, part: Path, start: int, progress: Progress | None, bounds: tuple[int, float]
+) -> None:
+    """Write the body into the part, from byte `start` on, and check that it is all there, and within its bounds."""
+    most, latest = bounds
     length = answer.headers.get("Content-Length", "").strip()
     total = start + int(length) if length.isdecimal() else None
     if answer.status == 206:
         total = _content_range(answer)[1] or total
+    if total is not None and total > most:
+        raise _too_large(url, part, most)
     done = start
     with _writing(part), part.open("ab" if start else "wb") as file:
         for chunk in _chunks(url, answer):
-            file.write(chunk)
             done += len(chunk)
+            if done > most:
+                raise _too_large(url, part, most)
+            file.write(chunk)
+            if time.monotonic() > latest:
+                raise _cut_off(url, "it takes too long")
             if progress is not None:
                 progress(done, total)
     if total is not None and done != total:
         raise _cut_off(url, f"{done:,} of {total:,} bytes came")
+
+
+def _too_large(url: str, part: Path, most: int) -> DownloadError:
+    part.unlink(missing_ok=True)
+    return _failed(url, f"it is larger than {most / 1e6:,.0f} MB, and is not what is expected there", "")
 
 
 def _chunks(url: str, answer: Answer) -> Iterator[bytes]:

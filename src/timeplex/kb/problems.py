@@ -1,13 +1,17 @@
 """What was odd in the input: one record a problem, so that nothing is lost silently.
 
 Law: rows read = facts + problems whose action is `set aside`; a row is set aside at most once.
+A file may hold millions of rows that are all wrong in the same way: the first `LISTED` of a kind are kept one by one,
+the others are counted, so that all numbers stay exact.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 import polars as pl
+
+from timeplex.kb.alike import Alike
 
 
 class Kind(StrEnum):
@@ -26,6 +30,7 @@ class Kind(StrEnum):
     BEGIN_AFTER_END = "begin after end"
     IMPLAUSIBLE = "implausible instant"
     DUPLICATE = "exact duplicate"
+    OTHER_SPELLING = "other spelling"
 
 
 class Action(StrEnum):
@@ -52,6 +57,9 @@ BOTH_ENDS = "begin and end"
 """The field of a problem with the one date of an event."""
 
 ROW_LENGTH = 500
+
+LISTED = 100_000
+"""Problems of one kind in one file that are kept one by one."""
 
 
 def record(
@@ -82,14 +90,31 @@ def record(
 
 
 @dataclass(frozen=True)
+class Unlisted:
+    """Further problems of a kind in a file, of which only the number is kept."""
+
+    file: str
+    kind: str
+    action: str
+    field: str
+    rows: int
+
+
+@dataclass(frozen=True)
 class Problems:
     """All problems met while reading, in the order of the input, and how many rows were read.
 
     `notes` say what was decided of the table as a whole, such as that the day comes first; they are not stored.
+    `unlisted` counts those that are not in `frame` because there are too many. `unused_columns` play no role and were
+    not read, of `doubled_columns` (two of one name) the first was. `alike` tells of names that may be one.
     """
 
     frame: pl.DataFrame
     rows_read: int
+    unlisted: tuple[Unlisted, ...] = ()
+    unused_columns: tuple[str, ...] = ()
+    doubled_columns: tuple[str, ...] = ()
+    alike: Alike = field(default_factory=Alike)
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -98,12 +123,13 @@ class Problems:
         return cls(SCHEMA.to_frame(), rows_read)
 
     def __len__(self) -> int:
-        return self.frame.height
+        return self.frame.height + sum(more.rows for more in self.unlisted)
 
     @property
     def set_aside(self) -> int:
         """Number of rows that did not become facts."""
-        return self.frame.filter(pl.col("action") == Action.SET_ASIDE).height
+        listed = self.frame.filter(pl.col("action") == Action.SET_ASIDE).height
+        return listed + sum(more.rows for more in self.unlisted if more.action == Action.SET_ASIDE)
 
     def of(self, kind: Kind, field: str | None = None) -> pl.DataFrame:
         """The problems of one kind, of one field if given."""
@@ -115,7 +141,63 @@ class Problems:
         aside = self.frame.filter(pl.col("action") == Action.SET_ASIDE)
         return self.of(kind, field).join(aside, on=["file", "line"], how="anti")
 
+    def number_of_facts(self, kind: Kind, field: str | None = None) -> int:
+        """How many problems of one kind (and field) are in rows that became facts; unlisted ones are taken to be."""
+        more = [
+            each.rows for each in self.unlisted if each.kind == kind and field in (None, *each.field.split(" and "))
+        ]
+        return self.of_facts(kind, field).height + sum(more)
+
     def counts(self) -> list[tuple[str, str, int]]:
         """(kind, action, number), most frequent first."""
-        table = self.frame.group_by("kind", "action").len().sort("len", "kind", descending=[True, False])
-        return [(kind, action, number) for kind, action, number in table.iter_rows()]
+        more = pl.DataFrame(
+            [(each.kind, each.action, each.rows) for each in self.unlisted],
+            schema={"kind": pl.String, "action": pl.String, "len": pl.Int64},
+            orient="row",
+        )
+        listed = self.frame.group_by("kind", "action").len().cast({"len": pl.Int64})
+        table = pl.concat([listed, more]).group_by("kind", "action").sum()
+        return list(table.sort("len", "kind", descending=[True, False]).iter_rows())
+
+
+class Log:
+    """Collects the problems of one file, and counts what is beyond the `LISTED` of a kind."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.frames: list[pl.DataFrame] = []
+        self._listed: dict[Kind, int] = {}
+        self._more: dict[tuple[Kind, Action, str], int] = {}
+
+    def room(self, kind: Kind) -> int:
+        """How many more problems of a kind can be listed."""
+        return LISTED - self._listed.get(kind, 0)
+
+    def add(
+        self,
+        lines: Sequence[int],
+        kind: Kind,
+        action: Action,
+        field: str | Sequence[str],
+        reasons: str | Sequence[str],
+        rows: Sequence[str],
+    ) -> None:
+        """List problems of one kind; `field` and `reasons` are one text or one a line."""
+        self._listed[kind] = self._listed.get(kind, 0) + len(lines)
+        self.frames.append(record(self.file, lines, kind, action, field, reasons, rows))
+
+    def count(self, kind: Kind, action: Action, field: str, rows: int) -> None:
+        """Count problems for which there is no room."""
+        if rows:
+            key = kind, action, field
+            self._more[key] = self._more.get(key, 0) + rows
+
+    @property
+    def unlisted(self) -> list[Unlisted]:
+        """What was counted."""
+        return [Unlisted(self.file, str(k), str(a), field, rows) for (k, a, field), rows in self._more.items()]
+
+    @property
+    def rows(self) -> int:
+        """All problems, listed and counted."""
+        return sum(frame.height for frame in self.frames) + sum(self._more.values())

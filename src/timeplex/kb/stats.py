@@ -68,7 +68,7 @@ def describe(kb: TemporalKB, bars: int = 24) -> Stats:
     timeline = kb.timeline("observed")
     open_begin, open_end = spans.is_open(facts.span)
     unusable = {
-        field: sum(len(kb.problems.of_facts(kind, field)) for kind in (Kind.UNREADABLE_DATE, Kind.UNKNOWN_YEAR))
+        field: sum(kb.problems.number_of_facts(kind, field) for kind in (Kind.UNREADABLE_DATE, Kind.UNKNOWN_YEAR))
         for field in ("begin", "end")
     }
     triples = np.unique(np.stack([facts.s, facts.r, facts.o]), axis=1, return_counts=True)[1]
@@ -88,15 +88,22 @@ def describe(kb: TemporalKB, bars: int = 24) -> Stats:
         open_ends=max(int(open_end.sum()) - unusable["end"], 0),
         unusable_begins=unusable["begin"],
         unusable_ends=unusable["end"],
-        reversed_spans=len(kb.problems.of_facts(Kind.BEGIN_AFTER_END)),
+        reversed_spans=kb.problems.number_of_facts(Kind.BEGIN_AFTER_END),
         recurring_triples=int((triples > 1).sum()),
         rows_read=kb.problems.rows_read,
         rows_set_aside=kb.problems.set_aside,
-        problems={kind: len(kb.problems.of(Kind(kind))) for kind, _, _ in kb.problems.counts()},
+        problems=_by_kind(kb),
         leakage=leakage(kb),
         by_relation=_by_relation(kb, facts),
         histogram=_histogram(kb, facts, bars),
     )
+
+
+def _by_kind(kb: TemporalKB) -> dict[str, int]:
+    kinds: dict[str, int] = {}
+    for kind, _, number in kb.problems.counts():
+        kinds[kind] = kinds.get(kind, 0) + number
+    return kinds
 
 
 def _by_relation(kb: TemporalKB, facts: Facts) -> list[RelationStats]:

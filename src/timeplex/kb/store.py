@@ -10,6 +10,7 @@ MANIFEST.json       format, SHA-256 of each file above
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def is_kb_folder(path: Path) -> bool:
 def save(kb: TemporalKB, folder: Path) -> None:
     """Write the KB; an older KB of that name is replaced in one step, anything else is left alone."""
     check_target(folder)
-    description = {
+    description: dict[str, Any] = {
         "format": FORMAT,
         "name": kb.name,
         "granularity": str(kb.granularity),
@@ -48,6 +49,8 @@ def save(kb: TemporalKB, folder: Path) -> None:
         "entities": len(kb.entities),
         "relations": len(kb.relations),
     }
+    if kb.problems.unlisted:
+        description["unlisted"] = [asdict(more) for more in kb.problems.unlisted]
     files = {
         "facts.parquet": _parquet(_facts_frame(kb)),
         "entities.parquet": _parquet(_names_frame(kb.entities)),
@@ -78,7 +81,7 @@ def load(folder: Path) -> TemporalKB:
         check.names(relations, said.relations, called),
         said.granularity,
         check.splits(facts, said, stated),
-        check.problems(problems, said.rows_read, odd),
+        check.problems(problems, said, odd),
         said.name,
     )
 

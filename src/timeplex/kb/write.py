@@ -1,4 +1,4 @@
-"""Writing a KB as files that the readers read back: CSV, TSV, JSON lines, Parquet, HyTE/ICEWS text.
+"""Writing a KB as files that the readers read back: CSV, TSV, JSON lines, JSON, Parquet, HyTE/ICEWS text.
 
 `formulas` says what becomes of texts in CSV and TSV that a spreadsheet would take for formulas. True leaves them as
 they are: that is the rule for KBs, so that what is written is read back to the letter. False puts an apostrophe before
@@ -61,11 +61,13 @@ def _encode(frame: pl.DataFrame, path: Path, separator: str, formulas: bool) -> 
         frame.write_csv(buffer, separator=separator if suffix == ".csv" else "\t")
     elif suffix in (".jsonl", ".ndjson"):
         frame.write_ndjson(buffer)
+    elif suffix == ".json":
+        frame.write_json(buffer)
     elif suffix == ".parquet":
         frame.write_parquet(buffer)
     else:
         raise InputError(
-            f"{path} has no suffix that says how to write it.", "Use .csv, .tsv, .jsonl, .parquet or .txt."
+            f"{path} has no suffix that says how to write it.", "Use .csv, .tsv, .jsonl, .json, .parquet or .txt."
         )
     return buffer.getvalue()
 

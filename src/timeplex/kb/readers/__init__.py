@@ -1,8 +1,7 @@
 """Readers: from a file, several files, a folder or a DataFrame to a `TemporalKB`."""
 
-import gzip
-import zlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,59 +11,105 @@ from timeplex.kb.assemble import assemble
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.readers.columns import Columns
-from timeplex.kb.readers.frames import read_frame, read_json_lines
+from timeplex.kb.readers.frames import read_frame
 from timeplex.kb.readers.labels import LABEL_FILES, read_labels
+from timeplex.kb.readers.opening import STANDARD_INPUT, file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import read_parquet
+from timeplex.kb.readers.records import read_json, read_json_lines, read_rows
+from timeplex.kb.readers.sheets import read_sheet
 from timeplex.kb.readers.text import read_text
 from timeplex.kb.spellings import USUAL, DateStyle
 from timeplex.kb.table import Table
 
-READERS: dict[str, Callable[..., Table]] = {
+TEXT: dict[str, Callable[..., Table]] = {
     ".csv": partial(read_text, separator=",", others=";\t|", quoting=True),
     ".tsv": partial(read_text, separator="\t", quoting=True),
     ".txt": partial(read_text, separator="\t", quoting=False),
+}
+"""Readers that take `encoding`."""
+
+PACKED: dict[str, Callable[..., Table]] = {".parquet": read_parquet, ".xlsx": read_sheet, ".ods": read_sheet}
+"""Readers of what is packed in itself, which take `limit`; those of spreadsheets take `sheet`, too."""
+
+READERS: dict[str, Callable[..., Table]] = {
+    **TEXT,
     ".jsonl": read_json_lines,
     ".ndjson": read_json_lines,
-    ".parquet": read_parquet,
+    ".json": read_json,
+    **PACKED,
 }
 """Readers by suffix; each also reads the file packed with gzip (`.csv.gz`). To add a format, add a line."""
 
 
-def read_table(path: Path, *, split: str = "train", columns: Columns, encoding: str | None = None) -> Table:
-    """Read one file as a table of text, by its suffix."""
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a file.", "Give the files in it.")
-    reader = READERS.get(suffix(path))
-    if reader is None:
-        known = ", ".join(READERS)
-        raise InputError(f"{path} has no suffix that says how to read it.", f"Known are {known}, each also with .gz.")
-    data = file_bytes(path)
-    if encoding is not None:
-        if not (isinstance(reader, partial) and reader.func is read_text):
-            raise InputError(f"{path} has its encoding fixed by its format.", "Leave out --encoding.")
-        reader = partial(reader, encoding=encoding)
-    return reader(data, source=str(path), split=split, columns=columns)
+@dataclass(frozen=True)
+class Opening:
+    """How files are opened: the encoding of text that is not UTF-8, the sheet of a spreadsheet, the format where the
+    suffix does not tell (`csv`), and how many bytes a packed file may unpack to.
+    """
+
+    encoding: str | None = None
+    sheet: str | None = None
+    format: str | None = None
+    max_unpacked: int | None = None
+
+
+def read_table(path: Path, *, split: str = "train", columns: Columns, opening: Opening | None = None) -> Table:
+    """Read one file as a table of text, by its suffix; `-` is standard input."""
+    opening, source = opening or Opening(), shown(path)
+    if path != STANDARD_INPUT and path.is_dir():
+        raise InputError(f"{source} is a folder, not a file.", "Give the files in it.")
+    given = "" if opening.format is None else f".{opening.format.lower().removeprefix('.')}"
+    if given and given not in READERS:
+        raise InputError(f"{opening.format!r} is not a format.", f"Known are {_known()}.")
+    if not given and path != STANDARD_INPUT and suffix(path) not in READERS:
+        hint = f"Known are {', '.join(READERS)}, each also with .gz; or say the"
+        problem = f"{source} has no suffix that says how to read it."
+        raise InputError(problem, f'{hint} format="csv".', f"{hint} --format.")
+    data = file_bytes(path, opening.max_unpacked)
+    kind = given or (sniffed(data) if path == STANDARD_INPUT else suffix(path))
+    return READERS[kind](
+        data, source=source, split=split, columns=columns, **_options(kind, opening, len(data), source)
+    )
+
+
+def _known() -> str:
+    return ", ".join(kind.removeprefix(".") for kind in READERS)
+
+
+def _options(kind: str, opening: Opening, size: int, source: str) -> dict[str, Any]:
+    """What the reader of a format is told besides; what it cannot use is an error."""
+    options: dict[str, Any] = {}
+    if opening.encoding is not None:
+        if kind not in TEXT:
+            raise InputError(f"{source} has its encoding fixed by its format.", "Leave the encoding out.")
+        options["encoding"] = opening.encoding
+    if kind in PACKED:
+        options["limit"] = unpacked_limit(size, opening.max_unpacked)
+    if PACKED.get(kind) is read_sheet:
+        options["sheet"] = opening.sheet
+    elif opening.sheet is not None:
+        raise InputError(f"{source} is not a spreadsheet.", "Leave the sheet out.")
+    return options
+
+
+def sniffed(data: bytes) -> str:
+    """The format of data that has no name."""
+    beginning = data[: 1 << 16].removeprefix(b"\xef\xbb\xbf").lstrip()
+    if beginning.startswith(b"PAR1"):
+        return ".parquet"
+    if beginning.startswith(b"PK\x03\x04"):
+        return ".ods" if b"opendocument" in beginning[:200] else ".xlsx"
+    first_line = beginning.split(b"\n", 1)[0].strip()
+    if beginning.startswith(b"["):
+        return ".json"
+    if beginning.startswith(b"{"):
+        return ".jsonl" if first_line.endswith(b"}") else ".json"
+    return ".tsv" if b"\t" in first_line else ".csv"
 
 
 def suffix(path: Path) -> str:
     """What says how a file is written, in lower case and without .gz."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
-
-
-def file_bytes(path: Path) -> bytes:
-    """The bytes of a file, unpacked if it ends in .gz."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError as error:
-        raise InputError(f"{path} does not exist.", "Check the path.") from error
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.", "Check its permissions.") from error
-    if path.name.lower().endswith(".gz"):
-        try:
-            data = gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise InputError(f"{path} is not a whole gzip file.", "Pack or download it again.") from error
-    return data
 
 
 def _filled(table: Table) -> Table:
@@ -78,9 +123,10 @@ def read_files(
     *,
     columns: Columns | None = None,
     granularity: Granularity | None = None,
-    encoding: str | None = None,
+    opening: Opening | None = None,
     labels: Path | None = None,
     name: str | None = None,
+    merge_names: bool = False,
     style: DateStyle = USUAL,
 ) -> TemporalKB:
     """Read one or more files into the training split of a KB."""
@@ -88,10 +134,12 @@ def read_files(
     files = list(dict.fromkeys(paths))
     if not files:
         raise InputError("There is no file to read.", "Give at least one path.")
-    tables = [_filled(read_table(path, columns=columns, encoding=encoding)) for path in files]
+    tables = [_filled(read_table(path, columns=columns, opening=opening)) for path in files]
     entity_labels = read_labels(labels) if labels is not None else None
-    name = name or files[0].name.split(".")[0]
-    return assemble(tables, name=name, granularity=granularity, entity_labels=entity_labels, style=style)
+    name = name or ("table" if files[0] == STANDARD_INPUT else shown(Path(files[0].name)).split(".")[0])
+    return assemble(
+        tables, name=name, granularity=granularity, entity_labels=entity_labels, merge_names=merge_names, style=style
+    )
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
@@ -115,23 +163,25 @@ def read_folder(
     columns: Columns | None = None,
     granularity: Granularity | None = None,
     name: str | None = None,
+    merge_names: bool = False,
     style: DateStyle = USUAL,
 ) -> TemporalKB:
     """Read a folder with train, valid and test files (valid and test may be missing or empty), and its labels."""
     columns = columns or Columns()
     files = find_splits(folder)
     if "train" not in files:
-        raise InputError(f"{folder} has no train file.", "It wants train.txt (or .csv, .tsv, .parquet, .jsonl).")
+        raise InputError(f"{shown(folder)} has no train file.", "It wants train.txt (or .csv, .parquet, .json …).")
     tables = [read_table(path, split=split, columns=columns) for split, path in files.items()]
     _filled(tables[0])
     labels = {kind: read_labels(folder / file) for kind, file in LABEL_FILES.items() if (folder / file).is_file()}
     return assemble(
         tables,
-        name=name or folder.name,
+        name=name or shown(Path(folder.name)),
         granularity=granularity,
         entity_labels=labels.get("entities"),
         relation_labels=labels.get("relations"),
         style=style,
+        merge_names=merge_names,
     )
 
 
@@ -141,8 +191,23 @@ def from_frame(
     columns: Columns | None = None,
     granularity: Granularity | None = None,
     name: str = "table",
+    merge_names: bool = False,
     style: DateStyle = USUAL,
 ) -> TemporalKB:
     """Read a DataFrame of pandas, polars or pyarrow."""
     table = read_frame(frame, source="DataFrame", split="train", columns=columns or Columns())
-    return assemble([_filled(table)], name=name, granularity=granularity, style=style)
+    return assemble([_filled(table)], name=name, granularity=granularity, merge_names=merge_names, style=style)
+
+
+def from_rows(
+    rows: Iterable[Any],
+    *,
+    columns: Columns | None = None,
+    granularity: Granularity | None = None,
+    name: str = "table",
+    merge_names: bool = False,
+    style: DateStyle = USUAL,
+) -> TemporalKB:
+    """Read rows that are mappings {column: value} or sequences (s, r, o[, begin[, end]])."""
+    table = read_rows(rows, source="The table", split="train", columns=columns or Columns())
+    return assemble([_filled(table)], name=name, granularity=granularity, merge_names=merge_names, style=style)

@@ -1,5 +1,6 @@
 """Which column of a table plays which role: subject, relation, object, begin, end."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -10,16 +11,41 @@ from timeplex.kb import spellings
 from timeplex.kb.date_forms import iso
 from timeplex.kb.dates import State
 from timeplex.kb.spellings import DateStyle
+from timeplex.kb.table import ROLES
 
 KNOWN_NAMES = {
-    "subject": ("subject", "s", "head", "h", "source", "person", "entity"),
-    "relation": ("relation", "r", "predicate", "p", "property", "rel", "role"),
-    "object": ("object", "o", "tail", "target", "value"),
-    "begin": ("begin", "start", "started", "began", "from", "since", "time", "date", "year", "timestamp", "valid_from"),
-    "end": ("end", "ended", "stop", "finish", "finished", "to", "until", "valid_to"),
+    "subject": (
+        *("subject", "s", "head", "h", "source", "person", "entity", "player", "employee", "athlete", "politician"),
+        *("artist", "author", "actor", "worker", "individual", "name", "fullname"),
+    ),
+    "relation": (
+        *("relation", "r", "predicate", "p", "property", "rel", "role", "relationship", "position", "office", "job"),
+        *("jobtitle", "occupation", "function", "title"),
+    ),
+    "object": (
+        *("object", "o", "tail", "target", "value", "organisation", "organization", "org", "company", "employer"),
+        *("team", "club", "party", "institution", "university", "school", "department", "place", "country", "city"),
+    ),
+    "begin": (
+        *("begin", "start", "started", "began", "from", "since", "time", "date", "year", "timestamp", "validfrom"),
+        *("startedat", "beginning", "joined", "hire", "hired", "appointed", "elected", "entry", "founded"),
+        *("born", "birth", "dateofbirth"),
+    ),
+    "end": (
+        *("end", "ended", "stop", "finish", "finished", "to", "until", "validto", "validuntil", "validthrough"),
+        *("till", "thru", "through", "endedat", "left", "exit", "termination", "terminated", "retired", "resigned"),
+        *("dissolved", "died", "death", "dateofdeath"),
+    ),
 }
-"""Header names that are understood without being told, in lower case; `begin_date`, `start_time`,
-`end year` and the like count as well."""
+"""Header names that are understood without being told, by preference; no name stands for two roles.
+
+Case, spaces, underscores, hyphens and camelCase do not matter, and `begin_date`, `startTime`, `year-from` and the
+like count as well."""
+
+_ROLE_OF = {name: role for role, names in KNOWN_NAMES.items() for name in names}
+
+MOST_COLUMNS = 10_000
+"""A table with more columns than this is not one of facts."""
 
 LIST_LENGTH = 300
 """Characters of a list of columns that a message shows."""
@@ -67,10 +93,38 @@ BY_POSITION = {3: Layout(0, 1, 2, None, None), 4: Layout(0, 1, 2, 3, None), 5: L
 
 
 def _plain(name: str) -> str:
-    name = name.strip().lower().replace(" ", "_")
-    for ending in ("_date", "_time", "_year"):
-        name = name.removesuffix(ending)
-    return name
+    """A name of a column as `KNOWN_NAMES` has it, if it does."""
+    plain = "".join(name.split()).replace("_", "").replace("-", "").lower()
+    readings = [plain]
+    for word in ("date", "time", "year"):
+        readings += [plain.removesuffix(word), plain.removeprefix(word)]
+    return next((reading for reading in readings if reading in _ROLE_OF), plain)
+
+
+def is_candidate(name: str, wanted: Columns) -> bool:
+    """Whether a column may play a role, by its name alone."""
+    given = (wanted.subject, wanted.relation, wanted.object, wanted.begin, wanted.end)
+    return name in given or _plain(name) in _ROLE_OF
+
+
+def unused(header: Sequence[str], layout: Layout) -> tuple[str, ...]:
+    """The columns that play no role."""
+    used = set(layout.positions)
+    return tuple(name for at, name in enumerate(header) if at not in used and name.strip())
+
+
+def doubled(header: Sequence[str]) -> tuple[str, ...]:
+    """The names that more than one column has."""
+    return tuple(name for name, times in Counter(header).items() if times > 1 and name.strip())
+
+
+def role_columns(texts: dict[int, pl.Series], layout: Layout, height: int) -> pl.DataFrame:
+    """The columns that play a role, by its name, given the texts of each position that is used."""
+    positions = (layout.subject, layout.relation, layout.object, layout.begin, layout.end)
+    columns = {role: texts[at] for role, at in zip(ROLES, positions, strict=True) if at is not None}
+    if layout.constant_relation is not None:
+        columns["relation"] = pl.Series([layout.constant_relation]).new_from_index(0, height)
+    return pl.DataFrame(columns)
 
 
 def _listed(header: Sequence[str]) -> str:
@@ -81,7 +135,13 @@ def _listed(header: Sequence[str]) -> str:
 
 def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
     """The layout by the names in a header; a column that cannot be found is an error that lists them all."""
+    if len(header) > MOST_COLUMNS:
+        raise InputError(
+            f"{source} has {len(header):,} columns, more than {MOST_COLUMNS:,}.",
+            "Give a table with one fact a row; text with a separator in it wants quotes.",
+        )
     plain = [_plain(name) for name in header]
+    claimed = {getattr(wanted, role) for role in KNOWN_NAMES}
 
     def find(role: str) -> int | None:
         own = getattr(wanted, role)
@@ -90,8 +150,9 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
                 return list(header).index(own)
             raise InputError(f"{source} has no column {own!r}.", f"Its columns are: {_listed(header)}.")
         for name in KNOWN_NAMES[role]:
-            if name in plain:
-                return plain.index(name)
+            at = [at for at, found in enumerate(plain) if found == name]
+            if at:
+                return next((each for each in at if header[each] not in claimed), at[0])
         return None
 
     named = wanted.relation or ""
@@ -100,11 +161,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
     missing = [role for role in ("subject", "relation", "object") if role in found and found[role] is None]
     subject, object_ = found["subject"], found["object"]
     if missing or subject is None or object_ is None:
-        options = ", ".join(f"--{role} COLUMN" for role in missing)
-        raise InputError(
-            f"{source} has no column for the {', the '.join(missing)}.",
-            f"Its columns are: {_listed(header)}. Say which {'it is' if len(missing) == 1 else 'they are'}: {options}.",
-        )
+        raise _missing(header, missing, source)
     layout = Layout(
         subject=subject,
         relation=found.get("relation"),
@@ -114,22 +171,39 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
         constant_relation=constant,
     )
     if len(set(layout.positions)) < len(layout.positions):
+        columns = f"Its columns are: {_listed(header)}. Name them with"
         raise InputError(
             f"Two roles of {source} would be read from one column.",
-            f"Its columns are: {_listed(header)}. Name them with --subject, --relation, --object, --begin, --end.",
+            f"{columns} subject=, relation=, object=, begin=, end=.",
+            f"{columns} --subject, --relation, --object, --begin, --end.",
         )
     return layout
+
+
+def _missing(header: Sequence[str], missing: Sequence[str], source: str) -> InputError:
+    """The error that some roles have no column, with what to write in Python and on the command line."""
+    columns = f"Its columns are: {_listed(header)}. Say which {'it is' if len(missing) == 1 else 'they are'}:"
+    arguments = ", ".join(f'{role}="COLUMN"' for role in missing)
+    options = ", ".join(f"--{role} COLUMN" for role in missing)
+    one = "for a table of one relation" if "relation" in missing else ""
+    return InputError(
+        f"{source} has no column for the {', the '.join(missing)}.",
+        f"{columns} {arguments}" + (f'; {one}, relation="=NAME".' if one else "."),
+        f"{columns} {options}" + (f"; {one}, --relation =NAME." if one else "."),
+    )
 
 
 def find_layout(first_row: Sequence[str], wanted: Columns, source: str) -> tuple[Layout, bool]:
     """The layout of a table of text by its first row, and whether that row is a header.
 
     It is one if the user named columns, if it holds usual names for subject, relation and object (and no
-    date, for these may be the names of a fact), or if the table does not look like the headerless
-    s r o [begin [end]].
+    date, for these may be the names of a fact), if of three columns two have usual names of more than a letter
+    (`player,club,joined`), or if the table does not look like the headerless s r o [begin [end]].
     """
-    plain = {_plain(name) for name in first_row}
+    plain = {_plain(name) for name in first_row[:MOST_COLUMNS]}
     usual = all(plain & set(KNOWN_NAMES[role]) for role in ("subject", "relation", "object"))
+    words = {name for name in plain if len(name) > 1}
+    usual |= len(first_row) == 3 and sum(bool(words & set(names)) for names in KNOWN_NAMES.values()) >= 2
     stated = [text for text in first_row[3:] if text.strip()]
     layout = BY_POSITION.get(len(first_row))
     if wanted.given or layout is None or (usual and not stated) or not _dated(stated):

@@ -14,21 +14,26 @@ import polars as pl
 from timeplex.errors import InputError
 from timeplex.kb.readers.columns import Columns
 from timeplex.kb.readers.frames import read_frame
+from timeplex.kb.readers.opening import too_large
 from timeplex.kb.table import Table
 
 MAGIC = b"PAR1"
 
 
-def read_parquet(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
-    """Read the bytes of a Parquet file."""
-    return read_frame(parquet_frame(data, source), source=source, split=split, columns=columns)
+def read_parquet(data: bytes, *, source: str, split: str, columns: Columns, limit: int) -> Table:
+    """Read the bytes of a Parquet file, which may unpack to `limit` bytes."""
+    return read_frame(parquet_frame(data, source, limit), source=source, split=split, columns=columns)
 
 
-def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
+def parquet_frame(data: bytes, source: str, limit: int | None = None) -> pl.DataFrame:
     """All columns of a Parquet file, given as bytes."""
     try:
-        declared_sizes(data)
+        _, unpacked = declared_sizes(data)
+        if limit is not None and unpacked > limit:
+            raise too_large(source, limit)
         return pl.read_parquet(io.BytesIO(data), memory_map=False)
+    except InputError:
+        raise
     except BaseException as error:
         # A damaged file can also make the decoder panic, and that is not an `Exception`.
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
@@ -37,7 +42,7 @@ def parquet_frame(data: bytes, source: str) -> pl.DataFrame:
 
 
 def declared_sizes(data: bytes) -> tuple[int, int]:
-    """How many rows a file declares, and how many bytes its pages unpack to; an exception if its counts do not fit.
+    """How many rows a file declares, and how many bytes it unpacks to; an exception if its counts do not fit.
 
     The numbers are those of the fields in the format's definition, parquet.thrift.
     """
@@ -45,16 +50,23 @@ def declared_sizes(data: bytes) -> tuple[int, int]:
         raise ValueError("no magic number")
     footer = _Thrift(data, len(data) - 8 - int.from_bytes(data[-8:-4], "little")).struct()
     groups = footer[4]
-    unpacked = sum(_check_pages(data, chunk[3], rows=group[3]) for group in groups for chunk in group[1])
+    _check(all(group[1] or group[3] == 0 for group in groups))
+    unpacked = walked = 0
+    for group in groups:
+        for chunk in group[1]:
+            size, length = _check_pages(data, chunk[3], rows=group[3])
+            unpacked, walked = unpacked + size, walked + length
+            _check(walked <= len(data))  # no two columns share their pages
     _check(footer[3] == sum(group[3] for group in groups))
     return footer[3], unpacked
 
 
-def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> int:
-    """Check the pages of a column, and return how many bytes they unpack to."""
+def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> tuple[int, int]:
+    """Check the pages of a column: how many bytes they are unpacked (in memory a value takes up to 16), and packed."""
     values, start, dictionary = column[5], column[9], column.get(11) or 0
     _check(0 <= rows <= values)  # there are more values than rows where they are nested in lists
-    pages = _Thrift(data, dictionary if 0 < dictionary < start else start)
+    start = dictionary if 0 < dictionary < start else start
+    pages = _Thrift(data, start)
     seen = total = 0
     while seen < values:
         header = pages.struct()
@@ -69,7 +81,7 @@ def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> int:
             _check(0 <= header[7][1] <= unpacked)
         pages.at += packed
     _check(seen == values)
-    return total
+    return max(total, 16 * values), pages.at - start
 
 
 def _check(holds: bool) -> None:

@@ -3,14 +3,16 @@
 A clean file is read in one go by polars. That it is clean is proved by counting bytes: valid UTF-8, no
 quote, carriage return or NUL, and (columns − 1) × lines separators in all while no line has more than its
 share, so none has less.
-Otherwise the *plain* lines, which are clean by themselves, are still split by polars, and every other
-line is looked at by itself: a quoted record (which may run over several lines), or a problem.
-Memory: about eight times the size of the (unpacked) file at the peak.
+Otherwise the file is read in blocks of lines. The *plain* lines of a block, which are clean by themselves, are still
+split by polars; a line without quotes that has the wrong number of fields is a problem; the others are looked at by
+themselves: a quoted record (which may run over several lines), or a problem.
+Memory: see docs/data.md.
 """
 
 import csv
 import io
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,12 +21,17 @@ import polars as pl
 from numpy.typing import NDArray
 
 from timeplex.errors import InputError
-from timeplex.kb.problems import Action, Kind, record
-from timeplex.kb.readers.columns import Columns, Layout, find_layout
+from timeplex.kb.problems import ROW_LENGTH, Action, Kind, Log
+from timeplex.kb.readers.columns import Columns, Layout, doubled, find_layout, unused
 from timeplex.kb.table import ROLES, Table
 
 MOST_LINES = 1000
 """A quoted record over more lines than this is taken for a quote that was never closed."""
+
+BLOCK = 1 << 20
+"""Bytes of lines that are looked at together, at least."""
+
+csv.field_size_limit(2**31 - 1)  # a field of 131,072 characters is long, but it is one
 
 BYTE_ORDER_MARK = "\ufeff".encode()
 
@@ -89,28 +96,23 @@ class Lines:
         """Which lines are not valid UTF-8 or hold a NUL byte."""
         broken = np.zeros(len(self), bool)
         if not _decodes(self.data):
-            above_ascii = np.flatnonzero(self.bytes >= 0x80)
-            lines = np.unique(np.searchsorted(self.starts, above_ascii, side="right") - 1)
-            broken[[line for line in lines if not _decodes(self.line(line))]] = True
+            text, line, at = self.data.decode(errors="surrogateescape"), 0, 0
+            for found in re.finditer("[\udc80-\udcff][^\n]*", text):  # what bytes become that are no text
+                line, at = line + text.count("\n", at, found.start()), found.start()
+                broken[line] = True
         if b"\0" in self.data:
             broken |= self.count("\0") > 0
         return broken
-
-    def skip(self, number: int) -> int:
-        """Where line `number` begins, found without looking at the lines after it."""
-        at = 0
-        for _ in range(number):
-            at = self.data.find(b"\n", at) + 1 or len(self.data)
-        return at
-
-    def line(self, number: int) -> bytes:
-        """The bytes of a line."""
-        return self.data[self.starts[number] : self.stops[number]]
 
     def text(self, first: int, last: int | None = None) -> str:
         """The text from line `first` to line `last`, inclusive; bytes that are no text are shown as \\x.."""
         stop = self.stops[first if last is None else last]
         return self.data[self.starts[first] : stop].decode(errors="backslashreplace")
+
+    def shown(self, first: int, last: int | None = None) -> str:
+        """The beginning of that text, as far as a problem shows it."""
+        start, stop = int(self.starts[first]), int(self.stops[first if last is None else last])
+        return self.data[start : min(stop, start + 4 * (ROW_LENGTH + 1))].decode(errors="backslashreplace")
 
     def only(self, chosen: Mask) -> bytes:
         """The chosen lines, joined by line feeds."""
@@ -133,7 +135,9 @@ def as_utf8(data: bytes, encoding: str | None, source: str) -> bytes:
         try:
             return data.decode(encoding).removeprefix("\ufeff").encode()
         except UnicodeError as error:
-            raise InputError(f"{source} is not text in {encoding}.", "Give its real --encoding.") from error
+            raise InputError(
+                f"{source} is not text in {encoding}.", "Give its real encoding=.", "Give its real --encoding."
+            ) from error
         except (LookupError, ValueError) as error:
             raise InputError(f"{encoding!r} is not an encoding.", "Try utf-8, cp1252 or utf-16.") from error
     return data.removeprefix(BYTE_ORDER_MARK)
@@ -157,18 +161,31 @@ class Record:
     problem: tuple[Kind, str] | None = None
 
 
+NOT_UTF8 = "the line is not valid UTF-8 text; if it is in another encoding, say which"
+
+
 class RecordReader:
-    """Reads the hard lines one record at a time."""
+    """Reads the hard lines of a block one record at a time."""
 
     def __init__(self, lines: Lines, separator: str, quoting: bool) -> None:
         self.lines, self.separator, self.quoting = lines, separator, quoting
         self.quotes = lines.count('"') if quoting and b'"' in lines.data else np.zeros(len(lines), np.int64)
+        self.odd = np.flatnonzero(self.quotes % 2)
+
+    def closing(self, first: int) -> int | None:
+        """The next line with an odd number of quotes: where what is opened in line `first` is closed."""
+        at = int(np.searchsorted(self.odd, first, side="right"))
+        last = int(self.odd[at]) if at < len(self.odd) else None
+        return last if last is not None and last - first < MOST_LINES else None
+
+    def is_open(self, line: int) -> bool:
+        """Whether a quote is opened in a line and may be closed after the last one."""
+        return self.quotes[line] % 2 == 1 and self.closing(line) is None and len(self.lines) - line < MOST_LINES
 
     def read(self, first: int, width: int | None) -> Record:
         """The record that begins at a line; `width` is the number of fields it must have, if known."""
         if self.lines.broken[first]:
-            reason = "the line is not valid UTF-8 text; if it is in another encoding, say --encoding"
-            return Record(first, first, [], (Kind.BAD_ENCODING, reason))
+            return Record(first, first, [], (Kind.BAD_ENCODING, NOT_UTF8))
         text = self.lines.text(first)
         fields = self._split(text)
         if fields is None:
@@ -177,21 +194,19 @@ class RecordReader:
                 return longer
             fields = text.split(self.separator)  # a quote that is not CSV's: take it as it stands
         if width is not None and len(fields) != width:
-            open_quote = self.quoting and self.quotes[first] % 2 == 1
-            reason = f"the row has {len(fields)} columns instead of {width}"
-            reason += "; it has a quote that is never closed" if open_quote else ""
-            return Record(first, first, [], (Kind.COLUMN_COUNT, reason))
+            return Record(first, first, [], (Kind.COLUMN_COUNT, self.reason(first, len(fields), width)))
         return Record(first, first, fields)
+
+    def reason(self, line: int, found: int, width: int) -> str:
+        """Why a line is not a row of `width` fields."""
+        open_quote = self.quoting and self.quotes[line] % 2 == 1
+        reason = f"the row has {found} columns instead of {width}"
+        return reason + ("; it has a quote that is never closed" if open_quote else "")
 
     def _over_lines(self, first: int, width: int | None) -> Record | None:
         """A quoted record that runs over several lines, if the lines from `first` on make one."""
-        if self.quotes[first] % 2 == 0:
-            return None
-        until = np.cumsum(self.quotes[first : first + MOST_LINES]) % 2 == 0
-        if not until.any():
-            return None
-        last = first + int(np.argmax(until))
-        if self.lines.broken[first : last + 1].any():
+        last = self.closing(first) if self.quotes[first] % 2 else None
+        if last is None or self.lines.broken[first : last + 1].any():
             return None
         fields = self._split(self.lines.text(first, last))
         if fields is None or (width is not None and len(fields) != width):
@@ -225,29 +240,53 @@ def read_text(
     If the first line has no `separator` but one of the `others`, as spreadsheets in many countries write it, that one
     separates.
     """
-    lines = Lines(as_utf8(data, encoding, source))
-    separator = separating(lines.data, separator, others)
-    beginning = _head(lines, separator, quoting, source)
-    if beginning is None:
+    plain = as_utf8(data, encoding, source)
+    if b"\r" in plain and b"\n" not in plain:  # line ends of the old Macintosh, which some spreadsheets still write
+        plain = plain.replace(b"\r", b"\n")
+    separator = separating(plain, separator, others)
+    head = _head(plain, separator, quoting, source)
+    if head is None:
         return Table.empty(source, split)
-    head, first = beginning
-    layout, has_header = find_layout(head, columns, source)
-    start = first if has_header else 0
-    names = [f"{position}" for position in range(len(head))]
-    frame = None
-    if lines.are_clean(lines.skip(start), len(names), separator, quoting):
-        frame = _split(lines.data, names, separator, skip=start)
+    layout, has_header = find_layout(head.fields, columns, source)
+    start, place = (head.lines, head.place) if has_header else (0, 0)
+    names = [f"{position}" for position in range(len(head.fields))]
+    frame, log = None, Log(source)
+    if Lines(plain).are_clean(place, len(names), separator, quoting):
+        frame = _split(plain, names, separator, skip=start)
     if frame is not None:
-        first_lines = last_lines = np.arange(start, start + frame.height)
-        problems: list[pl.DataFrame] = []
+        rows = frame.select(_roles(layout, names)).with_columns(
+            line=pl.int_range(start + 1, start + 1 + frame.height), more=pl.lit(0, pl.UInt16)
+        )
     else:
-        frame, first_lines, last_lines, problems = _split_carefully(lines, start, names, separator, quoting, source)
-    rows = frame.select(_roles(layout, names)).with_columns(line=pl.Series(first_lines + 1))
+        rows = _Blocks(plain, names, separator, quoting, layout, log).read(start, place)
+    told = (unused(head.fields, layout), doubled(head.fields)) if has_header else ((), ())
 
     def raw(positions: Sequence[int]) -> list[str]:
-        return [lines.text(int(first_lines[at]), int(last_lines[at])) for at in positions]
+        chosen = rows[list(positions), ["line", "more"]]
+        return shown_lines(plain, chosen["line"].to_list(), chosen["more"].to_list())
 
-    return Table(source, split, rows, raw, problems)
+    return Table(source, split, rows.drop("more"), raw, log, *told)
+
+
+def shown_lines(data: bytes, lines: Sequence[int], more: Sequence[int] | None = None) -> list[str]:
+    """The text of rows as far as a problem shows it: numbers of lines from 1, ascending, and how many more it takes."""
+    texts, place, line = [], 0, 1
+    for number, further in zip(lines, more or [0] * len(lines), strict=True):
+        place, line = _skip(data, place, number - line), number
+        last = data.find(b"\n", _skip(data, place, further))
+        text = data[place : len(data) if last < 0 else last].removesuffix(b"\r")
+        texts.append(text[: 4 * (ROW_LENGTH + 1)].decode(errors="backslashreplace"))
+    return texts
+
+
+def _skip(data: bytes, place: int, lines: int) -> int:
+    """The place so many lines further."""
+    step = 4096
+    while lines > 64 and (breaks := data.count(b"\n", place, place + step)) < lines and place < len(data):
+        place, lines = min(place + step, len(data)), lines - breaks
+    for _ in range(lines):
+        place = data.find(b"\n", place) + 1 or len(data)
+    return place
 
 
 def separating(data: bytes, separator: str, others: str) -> str:
@@ -258,21 +297,37 @@ def separating(data: bytes, separator: str, others: str) -> str:
     return next((other for other in others if other.encode() in first_line), separator)
 
 
-def _head(lines: Lines, separator: str, quoting: bool, source: str) -> tuple[list[str], int] | None:
-    """The fields of the first row that is not blank, and the number of lines up to its end; None without rows."""
-    if b"\0" in lines.data[:4096]:
-        raise InputError(f"{source} is not a table of text.", "Give CSV, TSV, JSON lines, Parquet or HyTE text.")
-    beginning = Lines(lines.data[: lines.data.find(b"\n", 1 << 16) + 1] or lines.data)
-    for part in (beginning, lines):
+@dataclass(frozen=True)
+class _Head:
+    """The first row that is not blank: its fields, and what is after it, as a number of lines and a place."""
+
+    fields: list[str]
+    lines: int
+    place: int
+
+
+def _head(data: bytes, separator: str, quoting: bool, source: str) -> _Head | None:
+    """The first row; None without rows."""
+    if b"\0" in data[:4096]:
+        raise InputError(f"{source} is not a table of text.", "Give CSV, TSV, JSON, Parquet, Excel or HyTE text.")
+    at, line, size = 0, 0, 1 << 16
+    while at < len(data):
+        stop = data.find(b"\n", at + size) + 1 or len(data)
+        part = Lines(data[at:stop])
         filled = np.flatnonzero(part.stops > part.starts)
-        if len(filled):
-            records = RecordReader(part, separator, quoting)
-            if part is beginning and records.quotes[filled[0]] % 2:
-                continue  # a record over several lines may end far down in the file
-            head = records.read(int(filled[0]), None)
-            if head.problem is not None:
-                raise InputError(f"The first line of {source} is not UTF-8 text.", "Say its --encoding.")
-            return head.fields, head.last + 1
+        if len(filled) == 0:
+            at, line = stop, line + len(part)
+            continue
+        records, first = RecordReader(part, separator, quoting), int(filled[0])
+        if records.is_open(first) and stop < len(data):
+            size *= 4  # a record over several lines may end far down in the file
+            continue
+        head = records.read(first, None)
+        if head.problem is not None:
+            problem = f"The first line of {source} is not UTF-8 text."
+            raise InputError(problem, "Say its encoding=.", "Say its --encoding.")
+        after = int(part.starts[head.last + 1]) if head.last + 1 < len(part) else len(part.data)
+        return _Head(head.fields, line + head.last + 1, at + after)
     return None
 
 
@@ -304,55 +359,144 @@ def _split(data: bytes, names: list[str], separator: str, skip: int = 0) -> pl.D
         return None
 
 
-def _split_carefully(
-    lines: Lines, start: int, names: list[str], separator: str, quoting: bool, source: str
-) -> tuple[pl.DataFrame, Ints, Ints, list[pl.DataFrame]]:
-    """Plain lines all at once, the others one by one.
+class _Blocks:
+    """Reads a file that is not clean, block by block of lines: memory for one block and for the columns with a role."""
 
-    Returns the fields, the first and the last line of each row, and the problems.
-    """
-    records = RecordReader(lines, separator, quoting)
-    filled = lines.stops > lines.starts
-    filled[:start] = False
-    plain = filled & (lines.count(separator) == len(names) - 1) & ~lines.broken & (records.quotes == 0)
-    if lines.data.count(b"\r") > lines.data.count(b"\r\n"):  # polars drops one from the end of a field
-        plain &= lines.count("\r") == 0
-    hard = _hard_records(records, np.flatnonzero(filled & ~plain), plain, len(names))
-    split = _split(lines.only(plain), names, separator) if plain.any() else None
-    good = [each for each in hard if each.problem is None]
-    schema = dict.fromkeys(names, pl.String)
-    frame = pl.concat(
-        [
-            pl.DataFrame(schema=schema) if split is None else split,
-            pl.DataFrame([each.fields for each in good], schema=schema, orient="row"),
-        ]
-    )
-    first = np.append(np.flatnonzero(plain), [each.first for each in good]).astype(np.int64)
-    last = np.append(np.flatnonzero(plain), [each.last for each in good]).astype(np.int64)
-    order = np.argsort(first, kind="stable")
-    return frame[order], first[order], last[order], _bad_records(lines, hard, source)
+    def __init__(self, data: bytes, names: list[str], separator: str, quoting: bool, layout: Layout, log: Log) -> None:
+        self.data, self.names, self.separator, self.quoting = data, names, separator, quoting
+        self.used, self.roles, self.log = [names[at] for at in layout.positions], _roles(layout, names), log
+
+    def read(self, line: int, place: int) -> pl.DataFrame:
+        """All rows after a number of lines: the roles, line (from 1), and how many more lines each row takes."""
+        nothing = (
+            pl.DataFrame(schema=dict.fromkeys(self.used, pl.String))
+            .select(self.roles)
+            .with_columns(line=pl.lit(0, pl.Int64), more=pl.lit(0, pl.UInt16))
+        )
+        return pl.concat([nothing.clear(), *self._frames(line, place)])
+
+    def _frames(self, line: int, at: int) -> Iterator[pl.DataFrame]:
+        size = BLOCK
+        while at < len(self.data):
+            stop = self.data.find(b"\n", at + size - 1) + 1 or len(self.data)
+            block = _Block(Lines(self.data[at:stop]), self.separator, self.quoting, len(self.names))
+            block.look(is_last=stop == len(self.data))
+            if block.used == 0:  # a record that is longer than the block
+                size *= 2
+                continue
+            self._tell(block, line)
+            yield self._rows(block, line)
+            at += block.size
+            line, size = line + block.used, BLOCK
+
+    def _rows(self, block: "_Block", line: int) -> pl.DataFrame:
+        """The rows of a block that begins after `line` lines."""
+        plain, good = np.flatnonzero(block.plain), block.good
+        split = _split(block.lines.only(block.plain), self.names, self.separator) if len(plain) else None
+        columns = {name: [each.fields[int(name)] for each in good] for name in self.used}
+        records = pl.DataFrame(columns, schema=dict.fromkeys(self.used, pl.String))
+        frame = records if split is None else pl.concat([split.select(self.used), records])
+        frame = frame.select(self.roles)
+        first = np.append(plain, [each.first for each in good]).astype(np.int64)
+        more = np.append(np.zeros(len(plain)), [each.last - each.first for each in good]).astype(np.uint16)
+        order = np.argsort(first, kind="stable")
+        return frame[order].with_columns(line=pl.Series(first[order] + line + 1), more=pl.Series(more[order]))
+
+    def _tell(self, block: "_Block", line: int) -> None:
+        """Put the lines that are no rows into the log."""
+        for kind, wrong in ((Kind.BAD_ENCODING, block.broken), (Kind.COLUMN_COUNT, block.wrong)):
+            which = np.flatnonzero(wrong)
+            told = which[: self.log.room(kind)].tolist()
+            if told:
+                numbers, texts = [at + line + 1 for at in told], [block.lines.shown(at) for at in told]
+                self.log.add(numbers, kind, Action.SET_ASIDE, "", [block.reason(at) for at in told], texts)
+            self.log.count(kind, Action.SET_ASIDE, "", len(which) - len(told))
 
 
-def _hard_records(records: RecordReader, hard: Ints, plain: Mask, width: int) -> list[Record]:
-    """Read the hard lines in order; a record over several lines takes them (plain ones too) with it."""
-    found: list[Record] = []
-    done = -1
-    for line in hard.tolist():
-        if line <= done:
-            continue
-        found.append(records.read(line, width))
-        done = found[-1].last
-        plain[line : done + 1] = False
-    return found
+class _Block:
+    """Some lines, and what each of them is: `plain`, `broken`, of the `wrong` number of fields, or part of `good`."""
 
+    def __init__(self, lines: Lines, separator: str, quoting: bool, width: int) -> None:
+        self.lines, self.separator, self.width = lines, separator, width
+        self.records = RecordReader(lines, separator, quoting)
+        self.separators = lines.count(separator)
+        self.good: list[Record] = []
+        self.used = len(lines)
 
-def _bad_records(lines: Lines, hard: list[Record], source: str) -> list[pl.DataFrame]:
-    frames = []
-    for kind in (Kind.BAD_ENCODING, Kind.COLUMN_COUNT):
-        bad = [each for each in hard if each.problem is not None and each.problem[0] is kind]
-        if bad:
-            numbers = [each.first + 1 for each in bad]
-            reasons = [each.problem[1] for each in bad if each.problem is not None]
-            texts = [lines.text(each.first) for each in bad]
-            frames.append(record(source, numbers, kind, Action.SET_ASIDE, "", reasons, texts))
-    return frames
+    @property
+    def size(self) -> int:
+        """How many bytes the lines that were used take."""
+        return int(self.lines.starts[self.used]) if self.used < len(self.lines) else len(self.lines.data)
+
+    def look(self, is_last: bool) -> None:
+        """Decide about each line, up to one of which the next block must be known."""
+        lines, fits = self.lines, self.separators == self.width - 1
+        filled, quoted = lines.stops > lines.starts, self.records.quotes > 0
+        self.broken = filled & lines.broken
+        self.plain = filled & fits & ~self.broken & ~quoted
+        if lines.data.count(b"\r") > lines.data.count(b"\r\n"):  # polars drops one from the end of a field
+            self.plain &= lines.count("\r") == 0
+        self.wrong = filled & ~self.broken & ~self.plain
+        by_itself = self.wrong & (quoted | fits)
+        by_itself[self._hopeless(np.flatnonzero(by_itself), is_last)] = False
+        alone = np.flatnonzero(by_itself)
+        if not self._all_at_once(alone):
+            self._one_by_one(alone, is_last)
+        self.wrong[[each.first for each in self.good]] = False
+        for each in self.good:
+            if each.last > each.first:
+                for kind in (self.plain, self.broken, self.wrong):
+                    kind[each.first : each.last + 1] = False
+        for kind in (self.plain, self.broken, self.wrong):
+            kind[self.used :] = False
+
+    def _hopeless(self, which: Ints, is_last: bool) -> Ints:
+        """The lines with too few separators for a row, also together with those up to where their quote is closed."""
+        odd = self.records.odd
+        closing = np.append(odd, len(self.lines))[np.searchsorted(odd, which, side="right")]
+        unknown = (closing == len(self.lines)) & (len(self.lines) - which < MOST_LINES) & (not is_last)
+        single = (self.records.quotes[which] % 2 == 0) | (closing == len(self.lines))
+        last = np.where(single, which, closing)
+        before = np.append(0, np.cumsum(self.separators))
+        few = before[last + 1] - before[which] < self.width - 1
+        hopeless: Ints = which[few & ~(unknown & (self.records.quotes[which] % 2 == 1))]
+        return hopeless
+
+    def _all_at_once(self, which: Ints) -> bool:
+        """Read lines that are a quoted record each; False if it cannot be done together."""
+        quoted = which[self.records.quotes[which] > 0]
+        if len(self.records.odd) or len(quoted) < len(which):
+            return False
+        reader = csv.reader(map(self.lines.text, which.tolist()), delimiter=self.separator, strict=True)
+        try:
+            rows = list(reader)
+        except csv.Error:
+            return False
+        if len(rows) != len(which):  # one took the line after it, too
+            return False
+        found = zip(which.tolist(), rows, strict=True)
+        self.good = [Record(at, at, row) for at, row in found if len(row) == self.width]
+        return True
+
+    def _one_by_one(self, which: Ints, is_last: bool) -> None:
+        """Read lines in order; a record over several lines takes them (plain ones too) with it."""
+        done = -1
+        for line in which.tolist():
+            if line <= done:
+                continue
+            if not is_last and self.records.is_open(line):
+                self.used = line
+                return
+            record = self.records.read(line, self.width)
+            done = record.last
+            if record.problem is None:
+                self.good.append(record)
+
+    def reason(self, line: int) -> str:
+        """What is wrong with a line."""
+        if self.broken[line]:
+            return NOT_UTF8
+        if self.records.quotes[line]:
+            problem = self.records.read(line, self.width).problem
+            return "" if problem is None else problem[1]
+        return self.records.reason(line, int(self.separators[line]) + 1, self.width)

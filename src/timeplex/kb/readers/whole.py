@@ -7,7 +7,8 @@ Readers of facts set odd rows aside; here a row that has too few fields is fille
 import csv
 import io
 import json
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,20 @@ import narwhals as nw
 import polars as pl
 
 from timeplex.errors import InputError
-from timeplex.kb.readers import file_bytes, suffix
-from timeplex.kb.readers.columns import Columns, Layout, by_header, find_layout
+from timeplex.kb.readers import suffix
+from timeplex.kb.readers.columns import MOST_COLUMNS, Columns, Layout, by_header, find_layout
 from timeplex.kb.readers.frames import known_frame
+from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import parquet_frame
+from timeplex.kb.readers.sheets import sheet_rows
 from timeplex.kb.readers.text import as_utf8, separating
 from timeplex.kb.table import ROLES
 
-FORMATS = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
+WRITTEN = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 """What can be read whole and be written again; each also with .gz."""
+
+FORMATS = (*WRITTEN, ".xlsx", ".ods")
+"""What can be read whole; each also with .gz."""
 
 
 @dataclass(frozen=True)
@@ -35,25 +41,29 @@ class Whole:
     separator: str = ","
 
 
-def check_format(path: Path) -> None:
+def check_format(path: Path, formats: Sequence[str] = FORMATS) -> None:
     """Refuse a suffix that says nothing."""
-    if suffix(path) not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise InputError(f"{path} has no suffix that says what it is.", f"Use {known}, each also with .gz.")
+    if suffix(path) not in formats:
+        known = ", ".join(formats)
+        raise InputError(f"{shown(path)} has no suffix that says what it is.", f"Use {known}, each also with .gz.")
 
 
-def read_whole(path: Path, *, columns: Columns, encoding: str | None = None) -> Whole:
+def read_whole(path: Path, *, columns: Columns, encoding: str | None = None, max_unpacked: int | None = None) -> Whole:
     """Read a file by its suffix, all of it."""
     check_format(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder, not a file.", "Give a file.")
-    kind, source = suffix(path), str(path)
-    data = file_bytes(path)
+    kind, source = suffix(path), shown(path)
+    data = file_bytes(path, max_unpacked)
     if kind in (".csv", ".tsv"):
         return _text(data, source, columns, encoding, *((",", ";\t|") if kind == ".csv" else ("\t", "")))
     if encoding is not None:
-        raise InputError(f"{path} has its encoding fixed by its format.", "Leave out --encoding.")
-    frame = parquet_frame(data, source) if kind == ".parquet" else _json_lines(data, source)
+        raise InputError(f"{source} has its encoding fixed by its format.", "Leave the encoding out.")
+    limit = unpacked_limit(len(data), max_unpacked)
+    if kind in (".xlsx", ".ods"):
+        return _table(list(sheet_rows(data, source, limit)), source, columns, "Row")
+    if kind == ".parquet":
+        frame = parquet_frame(data, source, limit)
+    else:
+        frame = _objects(_json_lines(data, source) if kind != ".json" else _json_array(data, source), source)
     return Whole(_filled(frame, source), by_header(frame.columns, columns, source))
 
 
@@ -83,13 +93,21 @@ def _text(data: bytes, source: str, columns: Columns, encoding: str | None, sepa
     try:
         text = plain.decode()
     except UnicodeDecodeError as error:
-        raise InputError(f"{source} is not UTF-8 text.", "Say its --encoding.") from error
+        problem = f"{source} is not UTF-8 text."
+        raise InputError(problem, "Say its encoding=.", "Say its --encoding.") from error
+    if "\n" not in text:  # line ends of the old Macintosh
+        text = text.replace("\r", "\n")
     separator = separating(plain, separator, others)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
         raise InputError(f"Line {reader.line_num} of {source} is not CSV: {error}.", "Mend its quotes.") from error
+    return replace(_table(rows, source, columns, "Line"), separator=separator)
+
+
+def _table(rows: list[tuple[int, list[str]]], source: str, columns: Columns, what: str) -> Whole:
+    """The table of numbered rows, of which the first may be a header."""
     if not rows:
         raise _empty(source)
     head = rows[0][1]
@@ -99,15 +117,15 @@ def _text(data: bytes, source: str, columns: Columns, encoding: str | None, sepa
         raise InputError(f"Two columns of {source} have the same name.", "Rename one.")
     for line, row in rows:
         if len(row) > len(names):
-            reason = f"Line {line} of {source} has {len(row)} fields instead of {len(names)}"
+            reason = f"{what} {line} of {source} has {len(row)} fields instead of {len(names)}"
             raise InputError(f"{reason}.", "Mend it: text with a separator in it wants quotes.")
     fields = [row + [""] * (len(names) - len(row)) for _, row in rows[has_header:]]
     frame = pl.DataFrame(fields, schema=dict.fromkeys(names, pl.String), orient="row")
-    return Whole(_filled(frame.with_columns(pl.all().replace("", None)), source), layout, separator)
+    return Whole(_filled(frame.with_columns(pl.all().replace("", None)), source), layout)
 
 
-def _json_lines(data: bytes, source: str) -> pl.DataFrame:
-    """One object a line; a key that a line does not have is null."""
+def _json_lines(data: bytes, source: str) -> list[Any]:
+    """One object a line."""
     rows = []
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         if line.strip():
@@ -117,7 +135,25 @@ def _json_lines(data: bytes, source: str) -> pl.DataFrame:
                 raise InputError(f"Line {number} of {source} is not JSON.", "Give one JSON object a line.") from error
             if not isinstance(rows[-1], dict):
                 raise InputError(f"Line {number} of {source} is not an object.", "Give one JSON object a line.")
+    return rows
+
+
+def _json_array(data: bytes, source: str) -> list[Any]:
+    """An array of objects."""
+    try:
+        rows = json.loads(data) if data.strip() else []
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{source} is not JSON.", "Give an array of objects.") from error
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f"{source} is not an array of objects.", "Give one JSON object a row.")
+    return rows
+
+
+def _objects(rows: list[Any], source: str) -> pl.DataFrame:
+    """The table of objects; a key that one does not have is null."""
     keys = list(dict.fromkeys(key for row in rows for key in row))
+    if len(keys) > MOST_COLUMNS:
+        raise InputError(f"{source} has more than {MOST_COLUMNS:,} columns.", "Give a table with one fact a row.")
     columns = {key: [row.get(key) for row in rows] for key in keys}
     for key, values in columns.items():
         kinds = {type(value) for value in values if value is not None}
