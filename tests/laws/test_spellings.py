@@ -1,6 +1,7 @@
 """Laws of reading dates: the fast reader is the slow one, every spelling of a day is that day, nothing is an error."""
 
 import calendar
+from random import Random
 
 import polars as pl
 import pytest
@@ -51,21 +52,34 @@ def test_the_slow_reader_reads_the_page() -> None:
     assert dict(zip(TEXTS, fast(TEXTS, None), strict=True)) == {text: slow_date(text) for text in TEXTS}
 
 
-@settings(max_examples=60)
-@given(st.lists(mutated(), min_size=1, max_size=60), st.sampled_from([None, True, False]))
+@settings(max_examples=30)
+@given(st.lists(mutated(), min_size=1, max_size=30), st.sampled_from([None, True, False]))
 def test_the_fast_reader_is_the_slow_one(texts: list[str], dayfirst: bool | None) -> None:
     expected = {text: slow_date(text, dayfirst) for text in texts}
     assert dict(zip(texts, fast(texts, dayfirst), strict=True)) == expected
 
 
 @pytest.mark.slow
-@settings(max_examples=600)
-@given(st.lists(mutated(), min_size=20, max_size=60), st.sampled_from([None, True, False]))
-def test_the_fast_reader_is_the_slow_one_for_many(texts: list[str], dayfirst: bool | None) -> None:
+@pytest.mark.parametrize("dayfirst", [None, True, False])
+def test_the_fast_reader_is_the_slow_one_for_many(dayfirst: bool | None) -> None:
+    random = Random(f"{dayfirst}")
+    texts = []
+    for _ in range(8000):
+        text = random.choice(TEXTS)
+        for _ in range(random.randint(1, 3)):
+            at = random.randint(0, len(text))
+            text = (
+                text[:at]
+                + random.choice(random.choice([["", *PIECES], "0123456789"]))
+                + text[at + random.randint(0, 2) :]
+            )
+        texts.append(text)
     expected = {text: slow_date(text, dayfirst) for text in texts}
     assert dict(zip(texts, fast(texts, dayfirst), strict=True)) == expected
+    assert sum(meaning[0] == "known" for meaning in expected.values()) > 600  # they are not all nonsense
 
 
+@settings(max_examples=30)
 @given(st.integers(100, 9999), st.integers(1, 12), st.data())
 def test_every_spelling_of_a_day_is_that_day(year: int, month: int, data: st.DataObject) -> None:
     of_month = data.draw(st.integers(1, calendar.monthrange(year, month)[1]))
@@ -93,6 +107,7 @@ def _by_format(pattern: str, year: int, month: int, of_month: int) -> str:
     return pattern
 
 
+@settings(max_examples=40)
 @given(st.integers(-9999, 9999), st.integers(-9999, 9999))
 def test_ranges_of_years(one: int, other: int) -> None:
     first, last = sorted((one, other))
@@ -103,7 +118,7 @@ def test_ranges_of_years(one: int, other: int) -> None:
     assert (begin[2], end[2]) == (first + 1, spans.OPEN_END) or first == 9999
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.lists(st.none() | st.text(max_size=12) | st.text("".join(PIECES), max_size=12)),
     st.sampled_from(["en", "de", "fr"]),
@@ -112,5 +127,5 @@ def test_no_text_is_an_error(texts: list[str | None], language: str) -> None:
     column = pl.Series(texts, dtype=pl.String)
     (read,), _ = spellings.parse_together([column], DateStyle(language=language))
     assert len(read.state) == len(texts)
-    for pattern in ("%d/%m/%y", "excel", "unix", "unix-ms"):
+    for pattern in ("%d/%m/%y", "excel"):
         spellings.parse(column, DateStyle(format=pattern, language=language))
