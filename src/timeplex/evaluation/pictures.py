@@ -3,6 +3,7 @@
 The same input gives the same bytes: no date is written into a file, and no setting of the user has a say.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -259,5 +260,8 @@ def _drawing(
         figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr, call-arg]
         yield figure, figure.subplots(rows, columns, squeeze=False)
         drawn = BytesIO()
-        figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
+        with warnings.catch_warnings():
+            # A name in letters that the font lacks is drawn with boxes; nobody can mend that here.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure.savefig(drawn, format=suffix[1:], metadata=METADATA[suffix])
         write_whole(path, drawn.getvalue())

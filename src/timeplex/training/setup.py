@@ -21,7 +21,6 @@ from timeplex.models.loading import model_class
 from timeplex.models.sides import TimeLinearModel
 from timeplex.training.recipe import Recipe
 
-
 MOST_TIME_BYTES = 1_000_000_000
 """The most that one table over the timeline may take: the vectors of all instants, and their scores for a batch."""
 
