@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from timeplex.evaluation import baselines
 from timeplex.evaluation.baselines import BASELINES, MostFrequent
 from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts
 
@@ -68,3 +69,13 @@ def test_the_nearest_comes_first() -> None:
     zero, seven = torch.zeros(1, dtype=torch.long), torch.tensor([7])
     row = BASELINES["copy nearest"](train, ENTITIES, 1).objects(zero, zero, (seven, seven))[0]
     assert row.argsort(descending=True).tolist()[:3] == [2, 1, 4]
+
+
+@pytest.mark.parametrize("name", BASELINES)
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_small_blocks_give_the_same(name: str, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    facts = placed([(*random.integers(0, 2, 3).tolist(), begin, begin + 2) for begin in range(40)])  # type: ignore[misc]
+    expected = BASELINES[name](facts, ENTITIES, RELATIONS).scores(direction, facts)
+    monkeypatch.setattr(baselines, "MOST_FACTS", 7)
+    assert np.array_equal(BASELINES[name](facts, ENTITIES, RELATIONS).scores(direction, facts), expected)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from timeplex.errors import InputError
+from timeplex.evaluation import diagnostics
 from timeplex.evaluation.diagnostics import across_time, time_distances, top_subjects, violations
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
@@ -166,6 +167,18 @@ def test_distances_are_means_and_rare_gaps_are_dropped() -> None:
     assert (found.gap.tolist(), found.pairs.tolist()) == ([1, 2], [3, 2])
     assert found.distance.tolist() == [2.0, 4.0]
     assert time_distances(model, timeline).gap.tolist() == []  # thirty pairs are asked for
+
+
+def test_distances_in_small_blocks_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    years = np.sort(random.choice(60, 30, replace=False)) + 1950
+    model, timeline = model_with(random.normal(size=(30, 2)).tolist()), Timeline.of(years, Granularity.YEAR, "observed")
+    whole = time_distances(model, timeline, least_pairs=1)
+    monkeypatch.setattr(diagnostics, "MOST_PAIRS", 70)
+    parts = time_distances(model, timeline, least_pairs=1)
+    assert parts.gap.tolist() == whole.gap.tolist()
+    assert parts.pairs.tolist() == whole.pairs.tolist()
+    assert parts.distance.tolist() == pytest.approx(whole.distance.tolist())
 
 
 def test_small_distances_of_far_vectors_are_kept() -> None:

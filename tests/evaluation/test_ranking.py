@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from timeplex.errors import InputError
-from timeplex.evaluation import ranking
+from timeplex.evaluation import filters, ranking
 from timeplex.evaluation.filters import FILTERS, Filter, forgiven
 from timeplex.evaluation.metrics import link_metrics
 from timeplex.evaluation.protocol import Ties
@@ -210,3 +210,20 @@ def test_infinite_scores_are_ranked() -> None:
     facts = placed([(0, 0, 1, 0, 0)])
     scorer = Fixed([float("inf"), 1.0, -float("inf"), 2.0, 0.0])
     assert rank(scorer, facts, facts, "object", entities=ENTITIES)["per-instant"].tolist() == [3.0]
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_ranks_with_very_many_known_answers_are_the_same(direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What would not fit in memory is looked up for some queries at a time."""
+    random = np.random.default_rng(0)
+    first = random.integers(0, 9, 200)
+    columns = random.integers(0, 6, 200), random.integers(0, 2, 200), random.integers(0, 6, 200)
+    known = PlacedFacts(*columns, first, first + random.integers(0, 5, 200))
+    scorer = Fixed(random.normal(size=6).tolist())
+    expected = rank(scorer, known, known, direction, entities=6, filters=FILTERS)
+    monkeypatch.setattr(filters, "MOST_ANSWERS", 100)
+    allowances = {name: filters.allowance(known, known, direction, name) for name in FILTERS}
+    assert {type(each) for each in allowances.values()} == {filters.Forgiven, filters.OnDemand}
+    found = ranking.rank(scorer, known, allowances, direction, entities=6)
+    for name in FILTERS:
+        assert found[name].tolist() == expected[name].tolist()

@@ -16,7 +16,7 @@ from timeplex.errors import InputError
 from timeplex.evaluation import expected_aeiou, time_prediction
 from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.time_metrics import time_metrics
+from timeplex.evaluation.time_metrics import aeiou, time_metrics
 from timeplex.evaluation.time_prediction import Thresholds, fit_thresholds, predict_times
 from timeplex.kb import spans
 from timeplex.kb.benchmarks import load
@@ -245,8 +245,11 @@ def literal_worths(row: list[float], levels: list[int], instants: list[int]) -> 
     return worths
 
 
+@pytest.mark.parametrize("most_cells", [expected_aeiou.MOST_CELLS, 0], ids=["by products", "on a grid"])
 @in_many_cases
-def test_no_span_has_a_higher_expected_aeiou(examples: int) -> None:
+def test_no_span_has_a_higher_expected_aeiou(examples: int, most_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expected_aeiou, "MOST_CELLS", most_cells)
+
     @settings(max_examples=examples)
     @given(
         years=st.sets(st.integers(-12, 12), min_size=1, max_size=8).map(sorted),
@@ -268,6 +271,43 @@ def test_no_span_has_a_higher_expected_aeiou(examples: int) -> None:
             assert len(set(begins[query])) == min(3, len(years))
 
     holds()
+
+
+def test_a_coarse_grid_finds_nearly_the_best_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells of six instants: what is lost is little, and spans begin on the timeline and end on it."""
+    years, levels, random = list(range(1900, 1960)), [4, 6, 9, 15], np.random.default_rng(3)
+    middle = random.uniform(1905, 1955, size=(8, 1))
+    table = np.exp(-(((np.array(years) - middle) / random.uniform(2, 9, size=(8, 1))) ** 2))
+    table /= table.sum(1, keepdims=True)
+    monkeypatch.setattr(expected_aeiou, "MOST_CELLS", 0)
+    monkeypatch.setattr(expected_aeiou, "MOST_GRID", 10)
+    begins, ends = Durations(np.array([levels])).spans(table, np.zeros(8, np.int64), timeline_of(*years), 2)
+    for row, begin, end in zip(table.tolist(), begins[:, 0].tolist(), ends[:, 0].tolist(), strict=True):
+        worths = literal_worths(row, levels, years)
+        assert worths[begin, end] >= 0.93 * max(worths.values())
+    assert (begins[:, 0] != begins[:, 1]).all()
+
+
+def test_a_long_timeline_costs_no_more_than_a_grid() -> None:
+    """Twenty thousand years by day, once ten thousand calendar tables wide: the same span as on the instants alone."""
+    random = np.random.default_rng(0)
+    instants = np.unique(np.append([-4_371_953, 2_932_896], random.integers(10_000, 20_000, 300)))
+    table = np.zeros((1, len(instants)))
+    table[0, 150:153] = 0.5, 0.3, 0.2
+    levels = np.array([[1] * 60 + [4_000_000] * 4])
+    begins, ends = Durations(levels).spans(
+        table, np.zeros(1, np.int64), Timeline.of(instants, Granularity.DAY, "observed"), 10
+    )
+    assert (begins[0, 0], ends[0, 0]) == (instants[150], instants[150])
+    assert begins.shape == (1, 10)
+
+
+def test_values_are_those_of_the_metric() -> None:
+    durations = np.array([1, 2, 5, 9, 30])
+    for d, extent in ((1, 0), (1, 12), (4, 3), (7, 25), (40, 2)):
+        begins = np.arange(-extent - d + 1, extent + 1)
+        expected = aeiou((np.zeros((5, 1), int), durations[:, None] - 1), (begins, begins + d - 1))
+        assert np.array_equal(expected_aeiou._values(durations, d, begins), expected)
 
 
 def test_durations_by_hand() -> None:

@@ -9,7 +9,8 @@ import torch
 from tests.gadgets.cases import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
-from timeplex.gadgets import Evidence
+from timeplex.errors import InputError
+from timeplex.gadgets import Evidence, gaps, pair
 from timeplex.gadgets.pair import OBJECT, SUBJECT, Pair
 from timeplex.kb.world import World, Years
 
@@ -225,3 +226,66 @@ def test_a_relation_that_hardly_counts_still_counts_where_it_is_alone(form: str)
     assert before != 0
     assert score(gadget, DAN, MARRIED_TO, EVE, 2008) == pytest.approx(before)
     assert sum(reason.value for reason in gadget.reasons(DAN, MARRIED_TO, EVE, 2008 - FIRST)) == pytest.approx(before)
+
+
+@pytest.mark.parametrize("form", ["paper", "published-code"])
+def test_many_relations_have_short_tables_and_the_same_scores(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pairs of relations that no entity has share a weight and a bias; with those alike in the large tables, all is."""
+    random = np.random.default_rng(0)
+    columns = (random.integers(0, most, 14).tolist() for most in (6, 7, 6, 70))
+    rows: list[Row] = [(s, r, o, FIRST + year, FIRST + year) for s, r, o, year in zip(*columns, strict=True)]
+    evidence = Evidence.of(facts_of(rows), 6, 7, np.arange(FIRST, 2021))
+    options = Pair.options_type(form=form)  # type: ignore[arg-type]
+    whole = Pair(evidence, options)
+    monkeypatch.setattr(pair, "MOST_RELATIONS", 0)
+    short = Pair(evidence, options)
+    assert short.weight.shape[1] < 49
+    met = whole.cases > 0
+    with torch.no_grad():
+        short.weight.copy_(torch.randn(short.weight.shape))
+        short.bias.copy_(torch.randn(short.bias.shape))
+        for name in ("weight", "bias"):
+            for side in (SUBJECT, OBJECT):
+                table, values = getattr(whole, name)[side], getattr(short, name)[side]
+                table.fill_(values[0])
+                table[met[side]] = values[1 : 1 + int(met[side].sum())]
+    r = torch.arange(7).repeat(6)
+    s, o, t = torch.arange(42) % 6, (torch.arange(42) + 2) % 6, torch.arange(42)
+    for gadget_answer in (
+        lambda gadget: gadget.score_at(s, r, o, t),
+        lambda gadget: gadget.objects_at(s, r, t),
+        lambda gadget: gadget.subjects_at(r, o, t),
+        lambda gadget: gadget.times(s, r, o),
+    ):
+        torch.testing.assert_close(gadget_answer(short), gadget_answer(whole))
+        with torch.no_grad():
+            torch.testing.assert_close(gadget_answer(short), gadget_answer(whole))
+    short.objects_at(s, r, t).sum().backward()  # type: ignore[no-untyped-call]
+    assert short.weight.grad is not None
+    assert float(short.weight.grad[OBJECT, 0].abs()) > 0
+    assert [each.value for each in short.reasons(0, 0, 1, 3)] == pytest.approx(
+        [each.value for each in whole.reasons(0, 0, 1, 3)]
+    )
+
+
+def test_ten_thousand_relations_take_little_memory() -> None:
+    count = 10_000
+    rows: list[Row] = [(number // 2, number, number // 2 + 1, FIRST, FIRST) for number in range(count)]
+    gadget = Pair(Evidence.of(facts_of(rows), count, count, np.arange(FIRST, 2021)), Pair.options_type())
+    assert sum(table.numel() for table in gadget.state_dict().values()) < 20 * count
+
+
+def test_too_many_pairs_of_relations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaps, "MOST_PAIRS", 50)
+    rows: list[Row] = [(0, number, 1, FIRST, FIRST) for number in range(10)]
+    with pytest.raises(InputError, match="More than 50 pairs of relations meet in an entity"):
+        Pair(Evidence.of(facts_of(rows), 2, 10, np.arange(FIRST, 2021)), Pair.options_type())
+
+
+def test_small_blocks_give_the_same_meetings(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, _ = synthetic_evidence(2000, World())
+    whole = gaps.meetings(evidence.s, evidence)
+    monkeypatch.setattr(gaps, "BLOCK", 50)
+    parts = gaps.meetings(evidence.s, evidence)
+    for name in ("key", "count", "mean", "sigma"):
+        assert np.array_equal(getattr(whole, name), getattr(parts, name))

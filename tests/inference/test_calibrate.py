@@ -97,6 +97,19 @@ def test_groups_are_relation_and_direction() -> None:
     assert found.rank(raw, np.array([0]), "subject") > 0.9
 
 
+def test_a_long_timeline_has_fewer_dev_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = small_runs.trained("gadgets").run
+    whole = fit(run)
+    monkeypatch.setattr(calibrate, "ENOUGH", 100)
+    monkeypatch.setattr(calibrate, "MOST_INSTANTS", 50 * len(run.timeline))
+    steps: list[tuple[int, int | None]] = []
+    found = fit(run, lambda done, total: steps.append((done, total)))
+    assert 50 <= found.when_facts < min(101, whole.when_facts)
+    assert found.who == whole.who
+    assert steps == [(done, calibrate.STEPS) for done in range(calibrate.STEPS + 1)]
+    assert fit(run) == found
+
+
 def test_a_part_of_many_facts() -> None:
     facts = random_run(1).kb.train
     assert some_of(facts) is facts

@@ -10,7 +10,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.inference.random_runs import random_run
 
-from timeplex.evaluation.queries import Direction
+from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.inference import who as module
 from timeplex.inference.who import Questions, Who
 from timeplex.kb.dates import Granularity
@@ -222,3 +222,21 @@ def test_the_highest_are_those_of_a_sort(seed: int, k: int, length: int, distinc
         assert len(set(found[row].tolist())) == found.shape[1]
         pairs = list(zip(values[row].tolist(), found[row].tolist(), strict=True))
         assert pairs == sorted(pairs, key=lambda pair: (-pair[0], pair[1]))
+
+
+def test_known_answers_in_small_parts_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = random_run(4, count=40)
+    facts, first, last = run.kb.train, int(run.timeline.instants[0]), int(run.timeline.instants[-1])
+    for direction in DIRECTIONS:
+        questions = Questions.of(facts, direction, first, last)
+        whole = Who(run, facts).rank(questions, 5, hide_known=True)
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "MOST_ANSWERS", 3)
+            parts = list(Who(run, facts).known.by_parts(questions))
+            assert len(parts) > 3
+            found = Who(run, facts).rank(questions, 5, hide_known=True)
+        assert np.array_equal(found.entity, whole.entity)
+        np.testing.assert_allclose(found.raw, whole.raw, rtol=1e-5)
+        query = np.concatenate([part.start + query for part, query, _, _ in parts])
+        assert np.array_equal(query, Who(run, facts).known.of(questions)[0])
+        assert np.array_equal(np.bincount(query, minlength=len(facts)), Who(run, facts).known.count(questions))

@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from timeplex.evaluation.time_metrics import aeiou
 from timeplex.evaluation.time_prediction import BLOCK_BYTES, Spans, both_ends_known
 from timeplex.kb.facts import Facts
 from timeplex.kb.spans import Floats, Ints
@@ -248,7 +247,25 @@ def _gains(durations: Ints, levels: Ints, extent: int) -> Floats:
     gains = np.zeros((len(durations), 2 * extent + 1))
     for d, count in zip(*np.unique(levels, return_counts=True), strict=True):
         begins = np.arange(-extent - d + 1, extent + 1)
-        values = aeiou((np.zeros((len(durations), 1), np.int64), durations[:, None] - 1), (begins, begins + d - 1))
-        up_to = np.pad(np.cumsum(values, axis=1), ((0, 0), (1, 0)))
+        up_to = np.pad(np.cumsum(_values(durations, d, begins), axis=1), ((0, 0), (1, 0)))
         gains += count / len(levels) / d * (up_to[:, d:] - up_to[:, :-d])
     return gains
+
+
+def _values(durations: Ints, d: int, begins: Ints) -> Floats:
+    """aeIOU of [0, m − 1] and [b, b + d − 1] for durations m and consecutive begins b: (durations, begins).
+
+    It has five parts by b: before and apart, overlapping, one inside the other, overlapping, after and apart.
+    """
+    values = np.empty((len(durations), len(begins)))
+    for row, m in zip(values, durations.tolist(), strict=True):
+        inside = min(0, m - d + 1), max(0, m - d + 1)
+        cuts = np.clip(np.array([1 - d, *inside, m]) - begins[0], 0, len(begins))
+        before, first, within, second, after = np.split(row, cuts)
+        of = np.split(begins, cuts)
+        before[:] = 1 / (m - of[0])
+        first[:] = (of[1] + d) / (m - of[1])
+        within[:] = min(m, d) / max(m, d)
+        second[:] = (m - of[3]) / (of[3] + d)
+        after[:] = 1 / (of[4] + d)
+    return values

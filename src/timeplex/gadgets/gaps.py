@@ -59,7 +59,7 @@ def recurring(evidence: Evidence) -> tuple[Ints, Floats, Floats]:
 
 @dataclass(frozen=True)
 class Meetings:
-    """The pairs of relations (r, r′) that an entity has in one role, by key = r · relations + r′, which rises: (k,) each.
+    """The pairs of relations (r, r′) that an entity has in one role, by rising key = r · relations + r′: (k,) each.
 
     count    the number of gaps t − t′ between their facts
     mean     of the gaps, and sigma, their standard deviation

@@ -280,7 +280,7 @@ class _Predicted:
 def _predicted(
     plain: Dating, closed: Facts, half: Ints, weighed: bool, step: Callable[[], None]
 ) -> dict[str, _Predicted]:
-    """The span of each fact by every decoder; weights and thresholds are those of the other half. Four steps or three."""
+    """The span of each fact by every decoder; weights and thresholds are those of the other half."""
     run, found = plain.run, dict[str, _Predicted]()
     dating, said = plain, None
     for side in (0, 1):
