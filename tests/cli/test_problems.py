@@ -53,7 +53,7 @@ def test_several_files_are_told_apart(timeplex: Timeplex) -> None:
 
 
 def test_a_row_over_several_lines_is_one_line(timeplex: Timeplex) -> None:
-    Path("facts.csv").write_text('subject,relation,object,begin\n"a\nb",r,c,nonsense\n')
+    Path("facts.csv").write_text("subject,relation,object,begin\n" + "a,r,c,1990\n" * 9 + '"a\nb",r,c,nonsense\n')
     assert ' "a⏎b",r,c,nonsense ' in timeplex("problems", "facts.csv").out
 
 

@@ -102,6 +102,6 @@ def refusal(stated: int, found: Iterable[Shape]) -> UnreadableDatesError:
     """The error that too many dates cannot be read."""
     return UnreadableDatesError(
         sentence(stated, found),
-        "Say how they are written (--date-format, --dayfirst or --monthfirst, --date-language), or take them as "
-        "open with --allow-unread-dates.",
+        "Import them with --date-format, --dayfirst, --monthfirst or --date-language, or take them as open with "
+        "--allow-unread-dates; see docs/dates.md.",
     )
