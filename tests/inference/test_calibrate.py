@@ -132,7 +132,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
-def never(run: object) -> Calibration:
+def never(*_: object) -> Calibration:
     raise AssertionError("it was fitted again")
 
 
@@ -164,7 +164,7 @@ def test_what_cannot_be_used_is_made_again(folder: Path, damage: str, monkeypatc
         content["sha256"] = cached._digest(content["fitted"])
     if damage in ("digit", "other run", "wrong values"):
         file.write_text(json.dumps(content))
-    monkeypatch.setattr(trained, "fit", lambda run: expected)
+    monkeypatch.setattr(trained, "fit", lambda *_: expected)
     assert timeplex.load(folder).calibration == expected
     monkeypatch.setattr(trained, "fit", never)
     assert timeplex.load(folder).calibration == expected
@@ -178,7 +178,7 @@ def test_a_folder_that_cannot_be_written(folder: Path, monkeypatch: pytest.Monke
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(trained, "fit", lambda run: expected)
+    monkeypatch.setattr(trained, "fit", lambda *_: expected)
     monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
     assert timeplex.load(folder).calibration == expected
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -11,7 +11,7 @@ of the durations of r are compared by one matrix product a duration. On dev of Y
 instead of any instant of it lost 2.4 points of aeIOU.
 
 Such products grow with the square of the timeline. On a long one (`MOST_CELLS`) the same sums are one convolution a
-duration, on a grid of equally long cells: an instant each up to `MOST_GRID` of them (ten years by day), more beyond
+duration, on a grid of equally long cells: an instant each up to `MOST_GRID` of them (44 years by day), more beyond
 that, so that neither time nor memory depends on how long the timeline is.
 """
 
@@ -49,7 +49,7 @@ WIKIDATA12k has most, 25 million."""
 MOST_GAINS = 8_000_000
 """The same for what each query shares with the others (durations · calendar instants), 64 MB."""
 
-MOST_GRID = 8192
+MOST_GRID = 1 << 14
 """The most cells of a grid."""
 
 GRID_DURATIONS = 32
