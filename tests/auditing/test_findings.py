@@ -120,7 +120,7 @@ def test_a_wrong_earlier_table(tmp_path: Path, name: str, data: bytes | None, wo
 
 
 def test_an_earlier_table_that_is_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="not a plain file"):
         audit(read(clean()[:4]), since=tmp_path)
 
 
