@@ -52,6 +52,20 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.whole(start)
 
+    def endless(self, start: int) -> None:
+        """Says no length and never ends."""
+        self.send_response(200)
+        self.end_headers()
+        while True:
+            try:
+                self.wfile.write(BODY)
+            except OSError:
+                return
+
+    def boastful(self, start: int) -> None:
+        """Announces more than it has."""
+        self.answer(200, BODY, {"Content-Length": 10**12})
+
     def cut(self, start: int) -> None:
         """Breaks off in the middle of the first answer; goes on when asked to."""
         if start:
