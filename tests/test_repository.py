@@ -155,3 +155,13 @@ def test_no_path_of_one_machine(tracked: list[Path]) -> None:
     here = b"|" + re.escape(str(ROOT).encode()) if len(ROOT.parts) > 2 else b""
     found = [str(path.relative_to(ROOT)) for path in tracked if re.search(home + here, path.read_bytes())]
     assert found == []
+
+
+def test_every_promise_of_security_names_a_test_that_exists() -> None:
+    lines = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line.startswith("| ")]
+    promises = [line for line in lines if not line.startswith("| promise")]
+    assert len(promises) >= 12
+    for line in promises:
+        named = re.findall(r"`(tests/[a-z_/]+\.py)`", line.split("|")[2])
+        assert named, line
+        assert [name for name in named if not (ROOT / name).is_file()] == []

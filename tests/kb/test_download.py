@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.whole(start)
 
-    def endless(self, start: int) -> None:
+    def unending(self, start: int) -> None:
         """Says no length and never ends."""
         self.send_response(200)
         self.end_headers()
