@@ -105,8 +105,8 @@ def test_what_is_new_and_what_is_gone(findings: Findings) -> None:
     [
         ("no.csv", None, "does not exist"),
         ("old.csv", b"a,b\n1,2\n", "has no column 'rule'"),
-        ("old.csv.gz", b"nonsense", "is not a table of findings"),
-        ("old.parquet", b"nonsense", "is not a table of findings"),
+        ("old.csv.gz", b"nonsense", "is not a whole gzip file"),
+        ("old.parquet", b"nonsense", "is not a readable Parquet file"),
         ("old.jsonl", b"{]", "is not a table of findings"),
         ("old.csv", b"", "is not a table of findings"),
         ("old.xlsx", b"", "has no suffix"),
@@ -120,7 +120,7 @@ def test_a_wrong_earlier_table(tmp_path: Path, name: str, data: bytes | None, wo
 
 
 def test_an_earlier_table_that_is_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="is a folder"):
         audit(read(clean()[:4]), since=tmp_path)
 
 

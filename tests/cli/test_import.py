@@ -3,6 +3,8 @@
 import errno
 import gzip
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,11 @@ import polars as pl
 import pytest
 from tests.cli.conftest import EXAMPLES, Timeplex, contents
 from tests.cli.test_stats import KEYS
+from tests.strategies import sheet
 
+from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.source import read
 
 CAREERS = EXAMPLES / "careers.csv"
 ERRORS = {
@@ -60,7 +65,8 @@ def test_json_has_the_documented_keys(timeplex: Timeplex) -> None:
     answer = timeplex("import", CAREERS, "-o", "careers.kb", "--object", "organisation", "--json")
     assert (answer.code, answer.err) == (0, "")
     imported = json.loads(answer.out)
-    assert set(imported) == {*KEYS, "folder"}
+    assert set(imported) == {*KEYS, "folder", "columns_not_used", "columns_of_one_name", "names_alike"}
+    assert imported["columns_not_used"] == ["note"]
     assert (imported["facts"], imported["rows_set_aside"], imported["folder"]) == (21, 3, "careers.kb")
 
 
@@ -122,13 +128,13 @@ def failing_imports() -> dict[str, tuple[list[str], str]]:
         "a folder": (["folder"], "folder is a folder, not a file."),
         "binary": (["binary.csv"], "binary.csv is not a table of text."),
         "empty": (["empty.csv"], "empty.csv is empty."),
-        "suffix": (["good.xlsx"], "good.xlsx has no suffix"),
+        "suffix": (["good.xls"], "good.xls has no suffix"),
         "broken gzip": (["broken.csv.gz"], "broken.csv.gz is not a whole gzip file."),
         "missing column": (["good.csv", "--subject", "sujbect"], "good.csv has no column 'sujbect'."),
         "column not guessed": (["strange.csv"], "strange.csv has no column for the subject, the relation, the object."),
         "one column twice": (["good.csv", "--object", "subject"], "Two roles of good.csv"),
         "granularity": (["good.csv", "--granularity", "week"], "'week' is not a granularity. Use year, month or day."),
-        "labels": (["good.csv", "--labels", "absent.tsv"], "absent.tsv cannot be read"),
+        "labels": (["good.csv", "--labels", "absent.tsv"], "absent.tsv does not exist"),
         "encoding": (["latin.csv", "--encoding", "utf-8"], "latin.csv is not text in utf-8."),
         "no fact": (["header.csv"], "No row of header is a fact. The first problem is in line 2: the object is empty."),
     }
@@ -138,7 +144,7 @@ def failing_imports() -> dict[str, tuple[list[str], str]]:
 def bad_files() -> None:
     header = "subject,relation,object,begin,end\n"
     Path("good.csv").write_text(header + "a,r,b,1990,1991\n")
-    Path("good.xlsx").write_text(header + "a,r,b,1990,1991\n")
+    Path("good.xls").write_text(header + "a,r,b,1990,1991\n")
     Path("folder").mkdir()
     Path("binary.csv").write_bytes(bytes(range(256)) * 4)
     Path("empty.csv").touch()
@@ -246,3 +252,53 @@ def test_events_alone_are_remarked_upon(timeplex: Timeplex) -> None:
     found = timeplex("import", "c.csv", "-o", "c.kb")
     assert note not in found.out
     assert TemporalKB.load("c.kb").to_polars().row(0)[-2:] == ("1998", "2003")
+
+
+def test_what_is_not_used_and_what_may_be_one_is_said(timeplex: Timeplex) -> None:
+    header = "Player,club,Position,start_date,Left,note,note,confidence\n"
+    Path("a.csv").write_text(header + "Zoe,Ajax,keeper,1990,1991,x,y,1\nZOE,Porto,keeper,1992,1993,,,\n")
+    out = timeplex("import", "a.csv", "-o", "a.kb").out
+    assert "\nColumns not used: note, confidence.\n" in out
+    assert "\nTwo columns are called note: the first was read.\n" in out
+    remark = "1 group of names differs by case, spaces or accents alone: ZOE / Zoe. --merge-names makes them one."
+    assert f"\n{remark}\n" in out
+    assert rows("a.kb") == [("Zoe", "keeper", "Ajax", "1990", "1991"), ("ZOE", "keeper", "Porto", "1992", "1993")]
+    merged = timeplex("import", "a.csv", "-o", "a.kb", "--merge-names").out
+    assert " other spelling      1   repaired" in merged
+    assert "of names" not in merged
+    assert [row[0] for row in rows("a.kb")] == ["ZOE", "ZOE"]  # of two that are as common the first
+
+
+def test_options_are_named_on_the_command_line_and_arguments_in_python(timeplex: Timeplex) -> None:
+    Path("a.csv").write_text("player,club,joined\nAna,Ajax,1998\n")
+    complaint = timeplex("import", "a.csv", "-o", "a.kb").complaint()
+    assert complaint == (
+        "a.csv has no column for the relation. Its columns are: player, club, joined. Say which it is: "
+        "--relation COLUMN; for a table of one relation, --relation =NAME."
+    )
+    with pytest.raises(InputError, match='relation="COLUMN"; for a table of one relation, relation="=NAME"'):
+        read("a.csv")
+    assert timeplex("import", "a.csv", "-o", "a.kb", "--relation", "=playsFor").code == 0
+    assert rows("a.kb") == [("Ana", "playsFor", "Ajax", "1998", "1998")]
+
+
+def test_standard_input_and_format(installed: Timeplex) -> None:
+    Path("facts.dat").write_text("subject;relation;object;begin\na;r;b;1990\n")
+    assert installed("import", "facts.dat", "-o", "a.kb", "--format", "csv").code == 0
+    code = [sys.executable, "-m", "timeplex.cli.main", "import", "-", "-o", "b.kb"]
+    with Path("facts.dat").open() as stream:
+        done = subprocess.run(code, stdin=stream, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert rows("b.kb") == rows("a.kb") == [("a", "r", "b", "1990", "1990")]
+
+
+def test_a_sheet_can_be_named(timeplex: Timeplex) -> None:
+    Path("a.xlsx").write_bytes(sheet(".xlsx", [["s", "r", "o", "begin"], ["a", "r", "b", 1990]], "Facts"))
+    assert timeplex("import", "a.xlsx", "-o", "a.kb", "--sheet", "Facts").code == 0
+    assert rows("a.kb") == [("a", "r", "b", "1990", "1990")]
+    complaint = timeplex("import", "a.xlsx", "-o", "a.kb", "--sheet", "facts").complaint()
+    assert complaint == "a.xlsx has no sheet 'facts'. Its sheets are: Facts."
+    Path("a.csv").write_text("s,r,o\na,b,c\n")
+    assert (
+        timeplex("import", "a.csv", "-o", "a.kb", "--sheet", "x").complaint().startswith("a.csv is not a spreadsheet.")
+    )

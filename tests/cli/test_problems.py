@@ -21,7 +21,7 @@ def test_shows_each_problem_with_its_line(timeplex: Timeplex, careers: Path) -> 
 
 def test_json_has_the_documented_keys(timeplex: Timeplex, careers: Path) -> None:
     found = json.loads(timeplex("problems", careers, "--json").out)
-    assert set(found) == {"rows_read", "set_aside", "problems"}
+    assert set(found) == {"rows_read", "set_aside", "problems", "unlisted"}
     assert (found["rows_read"], found["set_aside"], len(found["problems"])) == (24, 3, 7)
     assert all(list(row) == COLUMNS for row in found["problems"])
 

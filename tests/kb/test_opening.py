@@ -24,7 +24,7 @@ from timeplex.kb.source import read
 HEADER = ("subject", "relation", "object", "begin", "end")
 FACT = ("Ada", "worksFor", "Acme", "1990", "1999")
 CSV = f"{','.join(HEADER)}\n{','.join(FACT)}\n".encode()
-LIMIT = 1_200_000_000
+LIMIT = 800_000_000
 """Bytes of address space above what Python, numpy and polars take: what is refused is refused before it takes them."""
 
 
@@ -91,7 +91,7 @@ def test_every_verb_with_a_file_refuses_pipes(tmp_path: Path) -> None:
     "name", [b"caf\xe9.csv", b"\xff\xfe.csv", b"a\nb.csv", b"%s {} [b]*?.csv", b"x" * 251 + b".csv"]
 )
 def test_a_file_may_have_any_name(name: bytes, tmp_path: Path) -> None:
-    path = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), name)))
+    path = tmp_path / os.fsdecode(name)
     path.write_bytes(CSV + b"Ada,worksFor\n")
     kb = read(path)
     assert triples(kb) == [FACT]
@@ -104,7 +104,7 @@ def test_a_file_may_have_any_name(name: bytes, tmp_path: Path) -> None:
 
 
 def test_a_folder_may_have_any_name(tmp_path: Path) -> None:
-    folder = Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), b"caf\xe9")))
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
     (folder / "train.csv").write_bytes(CSV)
     read(folder).save(tmp_path / "kb")
@@ -145,10 +145,10 @@ def gzip_bomb(size: int) -> bytes:
 
 
 def zip_bomb(name: str, lie: bool) -> bytes:
-    """A spreadsheet with a part of 300 MB; in the one that lies it is declared as ten bytes."""
+    """A spreadsheet with a part of 100 MB; in the one that lies it is declared as ten bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(name, b"<a>" + b" " * 300_000_000 + b"</a>")
+        archive.writestr(name, b"<a>" + b" " * 100_000_000 + b"</a>")
     data = bytearray(buffer.getvalue())
     if lie:
         entry = data.rindex(b"PK\x01\x02")
@@ -204,7 +204,7 @@ def parquet_bomb(rows: int) -> bytes:
 
 
 BOMBS: dict[str, Any] = {
-    "gzip.csv.gz": lambda: gzip_bomb(2_000_000_000),
+    "gzip.csv.gz": lambda: gzip_bomb(300_000_000),
     "zip.xlsx": lambda: zip_bomb("xl/worksheets/sheet1.xml", lie=False),
     "lie.xlsx": lambda: zip_bomb("xl/sharedStrings.xml", lie=True),
     "zip.ods": lambda: zip_bomb("content.xml", lie=False),
@@ -216,7 +216,7 @@ BOMBS: dict[str, Any] = {
     # A list, and a map, that say to have 2⁶⁰ elements; the list is the one of the report.
     "list.parquet": lambda: bytes.fromhex("5041523119f7808080808080808010000c00000050415231"),
     "map.parquet": lambda: bytes.fromhex("504152311b808080808080808010770000" + "0d000000" + "50415231"),
-    "rows.parquet": lambda: parquet_bomb(30_000_000),
+    "rows.parquet": lambda: parquet_bomb(5_000_000),
 }
 
 
@@ -224,15 +224,15 @@ BOMBS: dict[str, Any] = {
 def test_a_bomb_is_refused_before_it_takes_memory(name: str, tmp_path: Path) -> None:
     data = BOMBS[name]()
     assert len(data) < 3_000_000
-    assert (
-        "not a readable" in (said := refused(write(tmp_path, name, data))) or "unpack" in said or "nearly all" in said
-    )
+    said = refused(write(tmp_path, name, data))
+    assert any(reason in said for reason in ("is not a readable", "unpacks to more than", "nearly all empty"))
 
 
 def test_what_office_programs_write_far_out_is_no_bomb(tmp_path: Path) -> None:
     """LibreOffice fills a sheet up with empty cells to its last row and column."""
     tail = (
-        '<table:table-row table:number-rows-repeated="1048574"><table:table-cell table:number-columns-repeated="16384"/>'
+        '<table:table-row table:number-rows-repeated="1048574">'
+        '<table:table-cell table:number-columns-repeated="16384"/>'
         "</table:table-row></table:table>"
     )
     data = with_part(sheet(".ods", [HEADER, FACT]), "content.xml", "</table:table>", tail)
@@ -290,5 +290,5 @@ def test_a_format_can_be_said(tmp_path: Path) -> None:
         read(path)
     assert triples(read_files([path], opening=Opening(format="csv"))) == [FACT]
     assert triples(read(path, format=".CSV")) == [FACT]
-    with pytest.raises(InputError, match="'xls' is not a format. Known are csv, "):
+    with pytest.raises(InputError, match=r"'xls' is not a format\. Known are csv, "):
         read(path, format="xls")

@@ -273,7 +273,7 @@ def _download(benchmark: Benchmark, folder: Path, progress: Progress | None) -> 
     source = benchmark.source
     for file in source.all_files:
         if not (work / file).is_file():
-            most = BYTES_A_FACT * sum(benchmark.facts.values())
+            most = BYTES_A_FACT * max(1_000, sum(benchmark.facts.values()))
             fetch(f"{source.base}/{file}", work / file, progress=progress, most=most)
     try:
         ready = _prepare(source, work)

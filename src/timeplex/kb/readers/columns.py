@@ -146,11 +146,8 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
             if own in header:
                 return list(header).index(own)
             raise InputError(f"{source} has no column {own!r}.", f"Its columns are: {_listed(header)}.")
-        for name in KNOWN_NAMES[role]:
-            at = [at for at, found in enumerate(plain) if found == name]
-            if at:
-                return next((each for each in at if header[each] not in claimed), at[0])
-        return None
+        usual = [at for name in KNOWN_NAMES[role] for at, found in enumerate(plain) if found == name]
+        return next((at for at in usual if header[at] not in claimed), usual[0] if usual else None)
 
     named = wanted.relation or ""
     constant = named[1:] if named.startswith("=") else None
