@@ -52,7 +52,7 @@ class Handler(BaseHTTPRequestHandler):
         else:
             self.whole(start)
 
-    def unending(self, start: int) -> None:
+    def flood(self, start: int) -> None:
         """Says no length and never ends."""
         self.send_response(200)
         self.end_headers()
@@ -178,6 +178,20 @@ def test_a_file_is_fetched_whole(server: Server, target: Path) -> None:
     assert target.read_bytes() == BODY
     assert server.asked == [None]
     assert not part_of(target).exists()
+
+
+@pytest.mark.parametrize("kind", ["flood", "boastful"])
+def test_a_download_has_a_largest_size(server: Server, target: Path, kind: str) -> None:
+    with pytest.raises(DownloadError, match="it is larger than 1 MB"):
+        fetch(f"{server.address}/{kind}/file", target, most=1_000_000)
+    assert not target.exists()
+    assert not part_of(target).exists()
+
+
+def test_a_download_has_a_longest_time(server: Server, target: Path) -> None:
+    with pytest.raises(DownloadError, match="it takes too long"):
+        fetch(f"{server.address}/flood/file", target, longest=0.1)
+    assert not target.exists()
 
 
 def test_an_older_target_is_replaced(server: Server, target: Path) -> None:
