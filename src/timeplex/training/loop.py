@@ -59,7 +59,7 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.zeros(1, device=device).item()
     except (RuntimeError, AssertionError, ImportError) as error:
-        raise InputError(f"{quoted(name)} is not a device of this machine.", "Use auto, cpu or cuda.") from error
+        raise InputError(f"{quoted(name)} is not a device.", "Use auto, cpu or cuda.") from error
     return device
 
 
