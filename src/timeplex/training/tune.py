@@ -19,6 +19,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe, parse
+from timeplex.training.state import Stopped
 
 Search = Literal["all", "paper"]
 How = Literal["default", "random", "grid"]
@@ -104,13 +105,16 @@ def _stage(
         if grid is not None:
             study.enqueue_trial(grid[number])
         asked = study.ask(ways)
-        mrr = float(Trainer(kb, with_values(recipe, asked.params)).fit()["dev"].get("mrr", 0.0))
+        trainer = Trainer(kb, with_values(recipe, asked.params))
+        mrr = float(trainer.fit()["dev"].get("mrr", 0.0))
         study.tell(asked, mrr)
         done.append(Trial(number, dict(asked.params), mrr))
         lines = "".join(json.dumps({"stage": name, **vars(each)}) + "\n" for each in done)
         write_whole(file, lines.encode())
         if listener is not None:
             listener(done[-1])
+        if trainer.stop_asked:  # when nothing of this trial was left to stop
+            raise Stopped(trainer.stop_signal)
     return with_values(recipe, max(done, key=lambda trial: trial.mrr).settings)
 
 
