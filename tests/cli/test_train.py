@@ -283,6 +283,25 @@ def test_tune_resumes(timeplex, small: str, tmp_path: Path) -> None:  # type: ig
     assert {key: best[key] for key in winner} == winner
 
 
+def test_a_search_that_is_stopped_at_the_end_of_a_trial_stops(  # type: ignore[no-untyped-def]
+    timeplex, small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing of the trial is left to stop: it counts, and there is no other."""
+    from timeplex.training.loop import Trainer
+
+    finish = Trainer._finish
+
+    def press(trainer: Trainer, listener: object) -> object:
+        trainer.stop_asked = True
+        return finish(trainer, listener)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Trainer, "_finish", press)
+    answer = timeplex("tune", small, "-o", "search", "--model", "complex", "--set", "epochs=1", "--trials", "3")
+    assert answer.code == 130
+    assert answer.out.splitlines()[-1] == "Stopped. The same command goes on."
+    assert len(Path("search/trials-all.jsonl").read_text().splitlines()) == 1
+
+
 def test_the_papers_search_has_two_stages(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     folder = tmp_path / "search"
     arguments = ["tune", small, "-o", str(folder), "--set", "epochs=1", *FAST[2:4], "--search", "paper"]

@@ -43,9 +43,9 @@ def tune(
         best = tuning.tune(
             data, start, trials, output, "paper" if search == "paper" else "all", None if as_json else listen
         )
-    except Stopped as stopped:
+    except (Stopped, KeyboardInterrupt) as stopped:  # the latter between two trials
         say("Stopped. The same command goes on.")
-        raise typer.Exit(stopped.code) from None
+        raise typer.Exit(stopped.code if isinstance(stopped, Stopped) else 130) from None
     if as_json:
         print_json({"best": best.model_dump(), "folder": str(output)})
         return

@@ -2,6 +2,7 @@
 
 Any of them may be meant. One is taken for a placeholder only where it stands far too often at one end:
 
+- the year 9999 even once, if no other date of the KB is within `NEAR_YEARS` of it;
 - a far year (`YEARS`) at least `LEAST` times and in one of a hundred dates of that end, if hardly any other date of the
   KB is near it (fewer than a twentieth as many within `NEAR_YEARS`);
 - a usual day (`DAYS`), which may well be real, at least twice as often as that, and ten times as often as any other day
@@ -18,6 +19,9 @@ DAYS = (
     *((1, 1, 1), (1000, 1, 1), (1582, 10, 15), (1601, 1, 1), (1753, 1, 1), (1800, 1, 1)),
     *((1899, 12, 30), (1899, 12, 31), (1900, 1, 1), (1901, 1, 1), (1970, 1, 1)),
 )
+CERTAIN = 9999
+"""The year that nobody means."""
+
 LEAST = 5
 NEAR_YEARS = 30
 SPIKE = 10
@@ -46,7 +50,7 @@ def _far(read: Dates, counts: Ints, days: Ints, every: Ints) -> Bools:
     for year in YEARS:
         mine = single & (own == year)
         number = int(counts[mine].sum())
-        if number < max(LEAST, stated / 100):
+        if number < (1 if year == CERTAIN else max(LEAST, stated / 100)):
             continue
         apart = np.abs(all_years - year)
         near = int(every[(apart <= NEAR_YEARS) & (apart > 0)].sum())

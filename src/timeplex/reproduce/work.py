@@ -19,7 +19,7 @@ from timeplex.training import recipe as recipes
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun
-from timeplex.training.state import Listener
+from timeplex.training.state import Listener, Stopped
 
 
 @dataclass(frozen=True)
@@ -168,6 +168,8 @@ def _train(cell: Cell, workshop: Workshop, audience: Audience) -> None:
     trainer = Trainer(kb, workshop.recipe(cell), folder.path, workshop.device, base)
     with audience.training() as listener:
         trainer.fit(listener, resume=folder.is_begun)
+    if trainer.stop_asked:  # when nothing of this run was left to stop
+        raise Stopped(trainer.stop_signal)
 
 
 # What is not one run --------------------------------------------------------------------------------------------------

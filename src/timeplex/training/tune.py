@@ -19,6 +19,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe, parse
+from timeplex.training.state import Stopped
 
 Search = Literal["all", "paper"]
 How = Literal["default", "random", "grid"]
@@ -104,20 +105,23 @@ def _stage(
         if grid is not None:
             study.enqueue_trial(grid[number])
         asked = study.ask(ways)
-        mrr = _dev_mrr(kb, with_values(recipe, asked.params))
+        trainer = Trainer(kb, with_values(recipe, asked.params))
+        mrr = _dev_mrr(trainer)
         study.tell(asked, mrr)
         done.append(Trial(number, dict(asked.params), mrr))
         lines = "".join(to_json({"stage": name, **vars(each)}) + "\n" for each in done)
         write_whole(file, lines.encode())
         if listener is not None:
             listener(done[-1])
+        if trainer.stop_asked:  # when nothing of this trial was left to stop
+            raise Stopped(trainer.stop_signal)
     return with_values(recipe, max(done, key=lambda trial: trial.mrr).settings)
 
 
-def _dev_mrr(kb: TemporalKB, recipe: Recipe) -> float:
+def _dev_mrr(trainer: Trainer) -> float:
     """What a recipe reaches on dev; one that diverges is as bad as can be, and the search goes on."""
     try:
-        return float(Trainer(kb, recipe).fit()["dev"].get("mrr", 0.0))
+        return float(trainer.fit()["dev"].get("mrr", 0.0))
     except DivergedError:
         return 0.0
 
