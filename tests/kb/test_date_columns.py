@@ -209,10 +209,16 @@ def test_far_dates_that_stand_far_too_often_are_set_open(odd: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("odd", "number"), [("9999-12-31", 4), ("2150-12-31", 50), ("1970-01-01", 9), ("2005-01-01", 90)]
+    ("odd", "number"), [("2099-12-31", 4), ("2150-12-31", 50), ("1970-01-01", 9), ("2005-01-01", 90)]
 )
 def test_rare_ones_and_other_dates_are_kept(odd: str, number: int) -> None:
     assert not any(kind == Kind.PLACEHOLDER for _, kind, *_ in kinds(with_ends(odd, number)))
+
+
+def test_nobody_means_9999() -> None:
+    assert kinds(with_ends("9999-12-31", 1)) == [(201, Kind.PLACEHOLDER, Action.REPAIRED, "end")]
+    # Unless a KB goes that far.
+    assert not any(kind == Kind.PLACEHOLDER for _, kind, *_ in kinds(kb_of(["9999", "9990", "1990"])))
 
 
 @pytest.mark.parametrize("odd", ["1900-01-01", "1970-01-01", "1753-01-01", "0001-01-01"])

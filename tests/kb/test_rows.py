@@ -20,6 +20,7 @@ from timeplex.kb.alike import bare, spellings
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers.columns import KNOWN_NAMES, Columns, by_header
 from timeplex.kb.source import read
+from timeplex.kb.stats import describe
 from timeplex.kb.table import ROLES
 
 HEADER = ("subject", "relation", "object", "begin", "end")
@@ -232,3 +233,36 @@ def test_merging_names_keeps_the_law(rows: list[tuple[str, ...]]) -> None:
 def test_merging_does_not_depend_on_the_order(tmp_path: Path) -> None:
     rows = [("ZOE", "r", "b"), ("Zoe", "R", "c"), ("zoe", "r", "d"), ("zoe", "r", "B")]
     assert read(rows, merge_names=True) == read(rows[::-1], merge_names=True)
+
+
+# More problems than can be listed
+
+
+def test_what_is_not_listed_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timeplex.kb.problems.LISTED", 3)
+    bad = ["a,r,b,1990,1991", "a,r", "x,,y,,", *(f"a{n},r,b,soon,later" for n in range(5)), *["a,r,b,1990,1991"] * 6]
+    text = "\n".join(["subject,relation,object,begin,end", *bad, *["a,r"] * 4, *[",r,b,,"] * 4, *["\udcff"] * 5, ""])
+    path = write(tmp_path, "f.csv", text.encode(errors="surrogateescape"))
+    kb = read(path)
+    problems = kb.problems
+    assert problems.counts() == [
+        (Kind.UNREADABLE_DATE, Action.KEPT, 10),
+        (Kind.DUPLICATE, Action.SET_ASIDE, 6),
+        (Kind.BAD_ENCODING, Action.SET_ASIDE, 5),
+        (Kind.EMPTY_FIELD, Action.SET_ASIDE, 5),
+        (Kind.COLUMN_COUNT, Action.SET_ASIDE, 5),
+    ]
+    assert problems.rows_read == 27 - 1 + 1 == len(kb) + problems.set_aside
+    assert problems.frame["kind"].value_counts()["count"].to_list() == [3] * 5
+    assert len(problems) == 31
+    kb.save(tmp_path / "kb")
+    again = type(kb).load(tmp_path / "kb").problems
+    assert (again.counts(), again.set_aside, again.unlisted) == (
+        problems.counts(),
+        problems.set_aside,
+        problems.unlisted,
+    )
+    assert describe(kb).unusable_ends == 5
+    lines = "\n".join(['{"s": "a", "r": "b", "o": "c"}', *["1"] * 5, *["{"] * 5, *["{}"] * 5])
+    listed = read(write(tmp_path, "f.jsonl", lines)).problems
+    assert (listed.rows_read, listed.set_aside, listed.frame.height) == (16, 15, 6)

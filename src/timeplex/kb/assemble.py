@@ -182,20 +182,34 @@ def _used(labels: Mapping[str, str] | None, names: pl.Series) -> dict[str, str]:
 
 def _encode(rows: _Rows) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
     """Numbers and distinct texts of entities, relations, begins and ends; rows without a name are set aside."""
+    # Most names that are missing are of no length, which is cheap to see and leaves fewer rows to encode.
+    missing = pl.any_horizontal(pl.col(NAMED).str.len_bytes() == 0)
+    _set_aside_empty(rows, rows.frame.select(missing).to_series().to_numpy())
     groups = (("subject", "object"), ("relation",), ("begin",), ("end",))
     encoded = encode(rows.frame, *groups)
     ((s, o), entities), ((r,), relations) = encoded[:2]
     # Nothing but white space is empty, too. (Names themselves are never stripped.)
     blank_entity, blank_relation = ((names.str.strip_chars() == "").to_numpy() for names in (entities, relations))
-    if not blank_entity.any() and not blank_relation.any():
-        return encoded
-    empty = np.stack([blank_entity[s], blank_relation[r], blank_entity[o]])
-    wrong = empty[0] | empty[1] | empty[2]
+    if blank_entity.any() or blank_relation.any():
+        _set_aside_empty(rows, blank_entity[s] | blank_relation[r] | blank_entity[o])
+        encoded = encode(rows.frame, *groups)
+    rows.frame = rows.frame.select("table", "position")  # the texts have done their work
+    return encoded
+
+
+NAMED = ("subject", "relation", "object")
+
+
+def _set_aside_empty(rows: _Rows, wrong: Mask) -> None:
+    """Set rows aside in which a name is missing."""
+    if not wrong.any():
+        return
     told = rows.listed(wrong, Kind.EMPTY_FIELD, Action.SET_ASIDE)
-    fields = [" and ".join(np.array(("subject", "relation", "object"))[row]) for row in empty[:, told].T]
+    texts = rows.frame[np.flatnonzero(told), list(NAMED)]
+    empty = texts.select(pl.all().str.strip_chars() == "").iter_rows()
+    fields = [" and ".join(name for name, is_empty in zip(NAMED, row, strict=True) if is_empty) for row in empty]
     rows.report(told, Kind.EMPTY_FIELD, Action.SET_ASIDE, fields, [f"the {field} is empty" for field in fields])
     rows.keep(~wrong)
-    return encode(rows.frame, *groups)
 
 
 def _spelled(
@@ -489,17 +503,18 @@ def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> t
 
 def _first_copies(rows: _Rows, facts: Facts) -> Mask:
     """Which rows are the first of their fact in their split; later copies are reported and set aside."""
-    columns = dict(zip("srobe", (facts.s, facts.r, facts.o, facts.begin, facts.end), strict=True))
-    frame = pl.DataFrame({"split": rows.split, **columns})
+    columns = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
     # Comparing rows in full is slow: only those are compared whose hash occurs twice.
-    hashes = frame.hash_rows()
+    hashes = pl.DataFrame({f"{at}": column for at, column in enumerate(columns)}).hash_rows()
     ordered = np.sort(hashes.to_numpy())
     twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
     alike = np.flatnonzero(hashes.is_in(pl.Series(twice).implode()).to_numpy()) if len(twice) else twice
-    first = np.ones(frame.height, bool)
+    first = np.ones(len(facts), bool)
     if len(alike) == 0:
         return first
-    first[alike] = frame[alike].select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
+    order = alike[np.lexsort([column[alike] for column in columns])]  # equal ones stay in the order of the rows
+    same = np.logical_and.reduce([column[order][1:] == column[order][:-1] for column in columns])
+    first[order[1:][same]] = False
     told = rows.listed(~first, Kind.DUPLICATE, Action.SET_ASIDE)
     reasons = ["the same fact stands in an earlier row"] * int(told.sum())
     rows.report(told, Kind.DUPLICATE, Action.SET_ASIDE, "", reasons)

@@ -6,11 +6,12 @@ Only the columns that may play a role are kept, as texts, block by block of rows
 import json
 import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from timeplex.errors import InputError
@@ -90,11 +91,14 @@ class Collector:
 
     def bad(self, line: int, kind: Kind, reason: str, shown: str) -> None:
         """A row that cannot be used."""
-        found = self._bad.setdefault(kind, [])
-        if len(found) < self.log.room(kind):
-            found.append((line, reason, shown[: ROW_LENGTH + 1]))
-        else:
+        if self.is_full(kind):
             self.log.count(kind, Action.SET_ASIDE, "", 1)
+        else:
+            self._bad.setdefault(kind, []).append((line, reason, shown[: ROW_LENGTH + 1]))
+
+    def is_full(self, kind: Kind) -> bool:
+        """Whether further problems of a kind are counted, not listed."""
+        return len(self._bad.get(kind, ())) >= self.log.room(kind)
 
     @property
     def has_bad(self) -> bool:
@@ -115,8 +119,8 @@ class Collector:
             return replace(Table.empty(self.source, self.split), log=self.log)
         keys = list(self.keys)
         layout = by_header(keys, self.columns, self.source)
-        texts = {at: pl.concat(self._parts[keys[at]]) for at in layout.positions}
-        rows = role_columns(texts, layout, len(self.lines)).with_columns(line=pl.Series(self.lines, dtype=pl.Int64))
+        texts = {at: pl.concat(self._parts.pop(keys[at])) for at in layout.positions}
+        rows = role_columns(texts, layout, len(self.lines)).with_columns(line=pl.Series(np.array(self.lines)))
         return Table(self.source, self.split, rows, raw or as_json(rows), self.log, unused(keys, layout), doubled)
 
 
@@ -139,23 +143,23 @@ def read_rows(rows: Iterable[Any], *, source: str, split: str, columns: Columns)
     What is neither, or a sequence of another length, is a problem. Lines are row numbers from 1.
     """
     collector = Collector(source, split, columns)
-    _collect(collector, ((number, row, _shown_row) for number, row in enumerate(rows, start=1)))
+    _collect(collector, enumerate(rows, start=1), _shown_row)
     return collector.table()
 
 
-def _shown_row(row: Any) -> str:
+def _shown_row(line: int, row: Any) -> str:
     return _sound(repr(row)[: ROW_LENGTH + 1])
 
 
-def _collect(collector: Collector, rows: Iterable[tuple[int, Any, Any]]) -> None:
-    """Add rows that are mappings or sequences: (line, row, how to show it)."""
+def _collect(collector: Collector, rows: Iterable[tuple[int, Any]], show: Callable[[int, Any], str]) -> None:
+    """Add rows that are mappings or sequences, each with its line; `show` gives the text of one."""
     header: Sequence[str] | None = None
-    for line, row, show in rows:
+    for line, row in rows:
         if isinstance(row, Mapping):
             collector.add(line, row)
             continue
         if not isinstance(row, Sequence) or isinstance(row, str | bytes):
-            collector.bad(line, Kind.UNREADABLE_ROW, "the row is neither an object nor a list", show(row))
+            collector.bad(line, Kind.UNREADABLE_ROW, "the row is neither an object nor a list", show(line, row))
             continue
         if header is None:
             header, is_row = _header(row, collector)
@@ -163,7 +167,7 @@ def _collect(collector: Collector, rows: Iterable[tuple[int, Any, Any]]) -> None
                 continue
         width = len(row)
         if width != len(header) and not (header is ROLES and 3 <= width <= len(ROLES)):
-            collector.bad_width(line, width, "3 to 5" if header is ROLES else str(len(header)), show(row))
+            collector.bad_width(line, width, "3 to 5" if header is ROLES else str(len(header)), show(line, row))
             continue
         # Of two columns with one name the first counts.
         collector.add(line, dict(reversed(list(zip(header, row, strict=False)))))
@@ -186,8 +190,11 @@ def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -
     number, counted = 1, 0
     for found in re.finditer(rb"[^\n]+", data):
         number, counted = number + data.count(b"\n", counted, found.start()), found.start()
-        line = found[0]
-        if not line.strip():
+        line = found[0].strip()
+        if not line:
+            continue
+        if not line.startswith(b"{") and collector.is_full(Kind.UNREADABLE_ROW) and line.isascii():
+            collector.bad(number, Kind.UNREADABLE_ROW, "", "")  # no need to find out why: it will not be told
             continue
         try:
             value = json.loads(line.decode())
@@ -227,15 +234,15 @@ def read_json(data: bytes, *, source: str, split: str, columns: Columns) -> Tabl
     scanner = _Scanner(text)
 
     def shown(place: int) -> str:
-        return _sound(text[place : place + ROW_LENGTH + 1])
+        return _sound(text[place : min(scanner.decode(text, place)[1], place + ROW_LENGTH + 1)])
 
-    def elements() -> Iterator[tuple[int, Any, Any]]:
+    def elements() -> Iterator[tuple[int, Any]]:
         for number, (place, value) in enumerate(scanner.table(source), start=1):
             places.append(place)
-            yield number, value, lambda _, place=place: shown(place)
+            yield number, value
 
     try:
-        _collect(collector, elements())
+        _collect(collector, elements(), lambda line, _: shown(places[line - 1]))
     except (ValueError, RecursionError) as error:
         line = text.count("\n", 0, scanner.at) + 1
         raise InputError(f"{source} is not JSON: line {line} cannot be read.", "Give an array of objects.") from error
