@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict
 from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.evaluation.report import ways_to_decode
 from timeplex.evaluation.time_metrics import aeiou
-from timeplex.evaluation.time_prediction import DevValues, Thresholds, both_ends_known, dev_values
+from timeplex.evaluation.time_prediction import RULES, DevValues, Thresholds, both_ends_known, dev_values
 from timeplex.inference import intervals, maps
 from timeplex.inference.dating import Dating, Way, held
 from timeplex.inference.maps import Map
@@ -223,14 +223,17 @@ def _fit_when(run: TrainedRun, facts: Facts, step: Callable[[], None]) -> dict[s
     overlaps, crossed = maps.choose(found.mass, right, r, maps.folds(len(closed)), len(run.kb.relations))
     dating = plain.weighed(fit_weights(run, closed)) if weighed else plain
     step()
-    chosen = ways_to_decode(run.kb, _said(dating, closed), durations=plain.durations)[best]
+    theta: tuple[float, ...] = ()
+    if best in RULES:
+        chosen = ways_to_decode(run.kb, _said(dating, closed), durations=plain.durations)[best]
+        theta = tuple(chosen.theta.tolist()) if isinstance(chosen, Thresholds) else ()
     step()
     shape, level, measured = _fit_interval(dating, facts)
     step()
     way = Way(
         weights=dating.scorer.weights,
         decoder=best,
-        theta=tuple(chosen.theta.tolist()) if isinstance(chosen, Thresholds) else (),
+        theta=theta,
         overlaps=overlaps,
         shape=shape,
         level=level,
