@@ -39,7 +39,7 @@ from timeplex.training.run import TrainedRun
 MOST_FACTS = 5_000
 """At most so many dev facts are asked for, drawn with a fixed seed."""
 
-MOST_INSTANTS = 3_000_000
+MOST_INSTANTS = 2_600_000
 """When: so many scores of instants are asked for at most, so that a long timeline has fewer facts, but `ENOUGH`."""
 
 ENOUGH = 200
@@ -55,7 +55,7 @@ TOP = 10
 Progress = Callable[[int, int | None], None]
 """Hears how many of how many steps are done."""
 
-STEPS = 11
+STEPS = 12
 """Who has one, when the others: see `_fit_when`."""
 
 
@@ -272,16 +272,15 @@ def _predicted(
 ) -> dict[str, _Predicted]:
     """The span of each fact by every decoder; weights and thresholds are those of the other half."""
     run, found = plain.run, dict[str, _Predicted]()
-    dating, said = plain, None
     for side in (0, 1):
-        if weighed or said is None:
-            dating = plain.weighed(fit_weights(run, closed[half != side])) if weighed else plain
-            said = _said(dating, closed)
-            step()
+        others = closed[half != side]
+        dating = plain.weighed(fit_weights(run, others)) if weighed else plain
+        said = _said(dating, others)
+        step()
         where = np.flatnonzero(half == side)
         mine = closed[where]
         s, r, o = (np.asarray(column, np.int64) for column in (mine.s, mine.r, mine.o))
-        ways = ways_to_decode(run.kb, said, half != side, durations=plain.durations)
+        ways = ways_to_decode(run.kb, said, durations=plain.durations)
         for part, table in dating.blocks(s, r, o):
             for name, decoder in ways.items():
                 whole = found.setdefault(name, _Predicted(*(np.empty(len(half), kind) for kind in (int, int, float))))
