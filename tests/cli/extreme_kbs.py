@@ -158,7 +158,6 @@ def preparing(kb: TemporalKB, models: tuple[str, ...]) -> Iterator[list[str]]:
     table = kb.to_polars().drop("split")
     table.write_parquet("table.parquet")
     yield ["import", "table.parquet", "-o", "again", "--granularity", str(kb.granularity)]
-    yield ["stats", "kb"]
     yield ["stats", "kb", "--json"]
     yield ["problems", "kb", "--json"]
     yield ["audit", "kb", "-o", "findings.csv", "--html", "findings.html"]
@@ -188,7 +187,6 @@ def asking(kb: TemporalKB, run: str) -> Iterator[list[str]]:
     yield ["fill", run, "holes.parquet", "-o", "filled.csv", "--json"]
     yield ["discover", run, "-o", "found.csv", "--min-prob", "0", "--json"]
     yield ["evaluate", run, "--by", "relation", "--per-query", "queries.parquet", "--json"]
-    yield ["evaluate", run, "--split", "valid"]
     yield ["compare", run, run, "--by-relation", "--json"]
     yield ["diagnose", run, "--distances", "distances.png", "--json"]
     yield ["audit", "kb", "--run", run, "-o", "findings.csv", "--json"]

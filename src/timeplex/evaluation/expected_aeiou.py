@@ -161,7 +161,7 @@ class _Worth:
 
 
 class _Grid:
-    """What spans of one relation are worth on a grid over a timeline: the products of `_Worth` as convolutions.
+    """What spans of one relation are worth on a grid over a timeline: by convolutions, or products if instants are few.
 
     A cell is `width` instants long, the least number with at most `MOST_GRID` cells. Durations are rounded to cells;
     they are `GRID_DURATIONS` equally likely ones. Of the begins in one cell that one comes first whose span holds the
@@ -180,7 +180,9 @@ class _Grid:
         self.durations = levels[first + (alike - 1) // 2]
         if self._in_cells[0] > 1:  # one instant fits at every begin
             self._in_cells, self.durations = np.append(1, self._in_cells), np.append(1, self.durations)
-        self.size = 8 * (self._length // 2 + 1) * len(self.durations)
+        few = len(self.durations) * len(instants) ** 2 <= MOST_CELLS and self.width > 1
+        self._products = _Worth(self._levels, self._cell) if few else None
+        self.size = self._products.size if self._products else 8 * (self._length // 2 + 1) * len(self.durations)
 
     @property
     def _length(self) -> int:
@@ -200,16 +202,21 @@ class _Grid:
 
     def best(self, probability: Floats) -> tuple[Floats, Ints]:
         """For each query and begin the highest expected aeIOU, and the duration that has it; both (n, instants)."""
-        value = np.empty(probability.shape)
-        duration = np.empty(probability.shape, np.int64)
-        rows = max(1, ROW_BYTES // (4 * self._length))
-        for start in range(0, len(probability), rows):
-            part = slice(start, start + rows)
-            value[part], duration[part] = self._best(probability[part])
-        return value, duration
+        if self._products is not None:
+            value, cells = self._products.best(probability)
+            which = np.searchsorted(self._in_cells, cells)
+        else:
+            value, which = np.empty(probability.shape), np.empty(probability.shape, np.int64)
+            rows = max(1, ROW_BYTES // (4 * self._length))
+            for start in range(0, len(probability), rows):
+                part = slice(start, start + rows)
+                value[part], which[part] = self._convolved(probability[part])
+        duration = np.minimum(self.durations[which], self.instants[-1] - self.instants + 1)
+        return self._in_order(value, probability, duration), duration
 
     @torch.inference_mode()
-    def _best(self, probability: Floats) -> tuple[Floats, Ints]:
+    def _convolved(self, probability: Floats) -> tuple[Floats, Ints]:
+        """The highest expected aeIOU at each begin, and which duration has it."""
         count = len(probability)
         table = np.zeros((count, self._cells), np.float32)
         places = np.arange(count)[:, None] * self._cells + self._cell
@@ -225,8 +232,7 @@ class _Grid:
             expected[:, self._cell[begins - 1] + 1 if begins else 0 :] = -2.0
             which.masked_fill_(expected > value, number)
             torch.maximum(value, expected, out=value)
-        duration = np.minimum(self.durations[which.numpy()[:, self._cell]], room + 1)
-        return self._in_order(value.numpy()[:, self._cell].astype(np.float64), probability, duration), duration
+        return value.numpy()[:, self._cell].astype(np.float64), which.numpy()[:, self._cell].astype(np.int64)
 
     def _in_order(self, value: Floats, probability: Floats, duration: Ints) -> Floats:
         """The values, a hair more for the begins of a cell whose spans hold more: (n, instants)."""

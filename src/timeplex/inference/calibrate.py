@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.evaluation.report import ways_to_decode
 from timeplex.evaluation.time_metrics import aeiou
-from timeplex.evaluation.time_prediction import DevValues, Thresholds, both_ends_known, dev_values
+from timeplex.evaluation.time_prediction import RULES, DevValues, Thresholds, both_ends_known, dev_values
 from timeplex.inference import intervals, maps
 from timeplex.inference.dating import Dating, Way, held
 from timeplex.inference.maps import Map
@@ -40,7 +40,7 @@ from timeplex.training.run import TrainedRun
 MOST_FACTS = 5_000
 """At most so many dev facts are asked for, drawn with a fixed seed."""
 
-MOST_INSTANTS = 3_000_000
+MOST_INSTANTS = 2_600_000
 """When: so many scores of instants are asked for at most, so that a long timeline has fewer facts, but `ENOUGH`."""
 
 ENOUGH = 200
@@ -56,7 +56,7 @@ TOP = 10
 Progress = Callable[[int, int | None], None]
 """Hears how many of how many steps are done."""
 
-STEPS = 11
+STEPS = 12
 """Who has one, when the others: see `_fit_when`."""
 
 
@@ -236,14 +236,17 @@ def _fit_when(run: TrainedRun, facts: Facts, step: Callable[[], None]) -> dict[s
     overlaps, crossed = maps.choose(found.mass, right, r, maps.folds(len(closed)), len(run.kb.relations))
     dating = plain.weighed(fit_weights(run, closed)) if weighed else plain
     step()
-    chosen = ways_to_decode(run.kb, _said(dating, closed), durations=plain.durations)[best]
+    theta: tuple[float, ...] = ()
+    if best in RULES:
+        chosen = ways_to_decode(run.kb, _said(dating, closed), durations=plain.durations)[best]
+        theta = tuple(chosen.theta.tolist()) if isinstance(chosen, Thresholds) else ()
     step()
     shape, level, measured = _fit_interval(dating, facts)
     step()
     way = Way(
         weights=dating.scorer.weights,
         decoder=best,
-        theta=tuple(chosen.theta.tolist()) if isinstance(chosen, Thresholds) else (),
+        theta=theta,
         overlaps=overlaps,
         shape=shape,
         level=level,
@@ -282,16 +285,15 @@ def _predicted(
 ) -> dict[str, _Predicted]:
     """The span of each fact by every decoder; weights and thresholds are those of the other half."""
     run, found = plain.run, dict[str, _Predicted]()
-    dating, said = plain, None
     for side in (0, 1):
-        if weighed or said is None:
-            dating = plain.weighed(fit_weights(run, closed[half != side])) if weighed else plain
-            said = _said(dating, closed)
-            step()
+        others = closed[half != side]
+        dating = plain.weighed(fit_weights(run, others)) if weighed else plain
+        said = _said(dating, others)
+        step()
         where = np.flatnonzero(half == side)
         mine = closed[where]
         s, r, o = (np.asarray(column, np.int64) for column in (mine.s, mine.r, mine.o))
-        ways = ways_to_decode(run.kb, said, half != side, durations=plain.durations)
+        ways = ways_to_decode(run.kb, said, durations=plain.durations)
         for part, table in dating.blocks(s, r, o):
             for name, decoder in ways.items():
                 whole = found.setdefault(name, _Predicted(*(np.empty(len(half), kind) for kind in (int, int, float))))
