@@ -7,7 +7,7 @@ is a few array operations.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -28,6 +28,8 @@ from timeplex.kb.table import Table
 
 Mask = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+NAMED = ("subject", "relation", "object")
 
 FAR = 8.0
 """An instant is implausible if it is this many times as far from the median as the outermost twentieth."""
@@ -195,9 +197,6 @@ def _encode(rows: _Rows) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
         encoded = encode(rows.frame, *groups)
     rows.frame = rows.frame.select("table", "position")  # the texts have done their work
     return encoded
-
-
-NAMED = ("subject", "relation", "object")
 
 
 def _set_aside_empty(rows: _Rows, wrong: Mask) -> None:
@@ -503,7 +502,7 @@ def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> t
 
 def _first_copies(rows: _Rows, facts: Facts) -> Mask:
     """Which rows are the first of their fact in their split; later copies are reported and set aside."""
-    columns = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
+    columns: list[NDArray[Any]] = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
     # Comparing rows in full is slow: only those are compared whose hash occurs twice.
     hashes = pl.DataFrame({f"{at}": column for at, column in enumerate(columns)}).hash_rows()
     ordered = np.sort(hashes.to_numpy())
