@@ -111,7 +111,8 @@ def test_json_says_the_same_without_acting(value: dict[str, object]) -> None:
 def odd_file() -> Path:
     """A file with odd names in every role, whose own name is odd too."""
     path = Path(f"[bold]{ESCAPE}.csv")
-    path.write_text(f'subject,relation,object,begin\n"{ODD}","{ODD}","{ODD} too",nonsense{ESCAPE}\n')
+    good = "".join(f"a,r,b,{year},\n" for year in range(1990, 1999))  # with one bad date in ten it is still read
+    path.write_text(f'subject,relation,object,begin,end\n"{ODD}","{ODD}","{ODD} too",nonsense{ESCAPE},\n{good}')
     return path
 
 
@@ -126,11 +127,15 @@ def test_odd_names_go_through_every_verb(timeplex: Timeplex, odd_file: Path) -> 
         timeplex("import", odd_file, "-o", "x.kb", "--subject", ODD),
     ]
     assert [answer.code for answer in answers] == [0, 0, 0, 0, 0, 2, 2]
+    Path("bad.csv").write_text(f"subject,relation,object,begin\na,r,b,nonsense{ESCAPE}\n")
+    answers.append(timeplex("import", "bad.csv", "-o", "x.kb"))
+    assert answers[-1].code == 3
     for answer in answers:
         assert not RAW.search(answer.out + answer.err)
     imported, described, problems, *_ = answers
     assert r"Saved in \x1b[31mred\x1b]0;title\x07.kb" in imported.out
-    assert f" {SHOWN} " in described.out  # the relation
+    for line in SHOWN.rsplit(" ", 1):  # the relation, on two lines of its cell
+        assert f" {line} " in described.out
     assert "[bold]" in described.out.splitlines()[0]  # the KB is named after its file
     assert "[bold]x[/bold] [/]" in problems.out
 
