@@ -244,7 +244,7 @@ def count_rows(path: Path) -> tuple[int, int]:
     lines = data.count(b"\n") + 1
     if suffix == ".json":
         elements = count_elements(json.loads(data.decode(json.detect_encoding(data))))
-        return elements, elements
+        return elements, elements + 1  # with the header
     if suffix in SHEETS:
         numbers = [number for number, _ in sheet_rows(data, "f", 10**9)]
         return len(numbers) - (numbers[0] == 1), numbers[

@@ -6,7 +6,7 @@ is a few array operations.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -327,7 +327,7 @@ def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> t
 
 def _first_copies(rows: _Rows, facts: Facts) -> Mask:
     """Which rows are the first of their fact in their split; later copies are reported and set aside."""
-    columns = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
+    columns: list[NDArray[Any]] = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
     # Comparing rows in full is slow: only those are compared whose hash occurs twice.
     hashes = pl.DataFrame({f"{at}": column for at, column in enumerate(columns)}).hash_rows()
     ordered = np.sort(hashes.to_numpy())
