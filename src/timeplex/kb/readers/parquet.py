@@ -66,6 +66,7 @@ def _check_pages(data: bytes, column: dict[int, Any], rows: int) -> tuple[int, i
     values, start, dictionary = column[5], column[9], column.get(11) or 0
     _check(0 <= rows <= values)  # there are more values than rows where they are nested in lists
     start = dictionary if 0 < dictionary < start else start
+    _check(0 <= column[7] <= len(data) - start)  # polars takes so many bytes from there
     pages = _Thrift(data, start)
     seen = total = 0
     while seen < values:
