@@ -19,6 +19,7 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import Facts, Index, pair_key
 from timeplex.kb.orderings import Ordering
+from timeplex.kb.spans import Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
 
@@ -113,7 +114,8 @@ def time_distances(
     inside = _inside(timeline, years)
     vectors = table.detach()[torch.from_numpy(inside).to(table.device)].flatten(1).double().cpu()
     instants = timeline.instants[inside]
-    gap, total, pairs = np.empty(0, np.int64), np.empty(0), np.empty(0, np.int64)
+    gap, pairs = np.empty((2, 0), np.int64)
+    total: Floats = np.empty(0)
     rows = max(1, MOST_PAIRS // max(1, len(vectors)))
     for start in range(0, len(vectors), rows):
         one, other = np.triu_indices(min(rows, len(vectors) - start), k=1, m=len(vectors) - start)
@@ -122,8 +124,8 @@ def time_distances(
         apart = part.numpy()[one, other]
         here = instants[start + other] - instants[start + one]
         gap, where = np.unique(np.append(gap, here), return_inverse=True)
-        total = np.bincount(where, np.append(total, apart), minlength=len(gap))
-        pairs = np.bincount(where, np.append(pairs, np.ones(len(here))), minlength=len(gap)).astype(np.int64)
+        total = np.bincount(where, weights=np.append(total, apart), minlength=len(gap))
+        pairs = np.bincount(where, weights=np.append(pairs, np.ones(len(here))), minlength=len(gap)).astype(np.int64)
     mean = total / pairs
     enough = pairs >= least_pairs
     return Distances(gap[enough], mean[enough], pairs[enough], timeline.granularity)
