@@ -124,7 +124,7 @@ def time_distances(
         apart = part.numpy()[one, other]
         here = instants[start + other] - instants[start + one]
         gap, where = np.unique(np.append(gap, here), return_inverse=True)
-        total = np.bincount(where, weights=np.append(total, apart), minlength=len(gap))
+        total = np.bincount(where, weights=np.append(total, apart), minlength=len(gap)).astype(np.float64)
         pairs = np.bincount(where, weights=np.append(pairs, np.ones(len(here))), minlength=len(gap)).astype(np.int64)
     mean = total / pairs
     enough = pairs >= least_pairs
