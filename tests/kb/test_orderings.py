@@ -15,7 +15,8 @@ from timeplex.kb import spans
 from timeplex.kb.benchmarks import load
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.orderings import Ordering, count, mine
+from timeplex.kb.orderings import Ordering, count, mine, survey
+from timeplex.kb.synthetic import generate
 
 BORN, WED, DIED = range(3)
 OPEN = spans.OPEN_BEGIN
@@ -230,3 +231,16 @@ def test_the_papers_words_do_not_give_its_lists() -> None:
         "graduatedFrom → hasWonPrize": (128, 129, 64),
         "isMarriedTo → diedIn": (481, 486, 452),
     }
+
+
+def test_a_survey_is_what_all_orderings_come_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = generate(1000, seed=3).train
+    relations = int(facts.r.max()) + 1
+    everything = count(facts)
+    monkeypatch.setattr("timeplex.kb.orderings.BLOCK", 50)
+    found, (cases, first, last) = survey(facts, relations, cases=20, entities=2)
+    assert found == [each for each in everything if each.cases >= 20 and each.entities >= 2]
+    for relation in range(relations):
+        assert cases[relation] == sum(each.cases for each in everything if each.first == relation)
+        assert first[relation] == sum(each.holds for each in everything if each.first == relation)
+        assert last[relation] == sum(each.holds for each in everything if each.second == relation)

@@ -54,10 +54,19 @@ class Case:
         """The facts whose end is not that of the source."""
         return trace(self.kb, self.facts)
 
-    @cached_property
+    @property
     def orderings(self) -> list[orderings.Ordering]:
-        """How often each relation begins before each other one, whether that makes a rule or not."""
-        return orderings.count(self.facts)
+        """How often relations begin before others, whether that makes a rule or not, if there are enough cases."""
+        return self._survey[0]
+
+    @property
+    def precedence(self) -> Ints:
+        """Of each relation beside all others: cases, how many of them it begins, and ends, (3, relations)."""
+        return self._survey[1]
+
+    @cached_property
+    def _survey(self) -> tuple[list[orderings.Ordering], Ints]:
+        return orderings.survey(self.facts, len(self.kb.relations), cases=LEAST_CASES, entities=orderings.ENTITIES)
 
     @property
     def year(self) -> float:

@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 BLOCK = 1 << 22
 """About so many pairs of relations of an entity are looked at together."""
 
-MOST_PAIRS = 20_000_000
-"""The most pairs of relations that may meet in an entity; their tables take 2 GB in training."""
+MOST_PAIRS = 10_000_000
+"""The most pairs of relations that may meet in an entity; their tables take 1.5 GB in training."""
 
 
 def density(x: Tensor, mean: Tensor, sigma: Tensor, *, normalised: bool) -> Tensor:

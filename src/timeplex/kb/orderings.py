@@ -62,7 +62,8 @@ def mine(
     """
     return [
         ordering
-        for ordering in _counted(facts, strict, cases, entities)
+        for table in _counted(facts, strict, cases, entities)
+        for ordering in _orderings(table)
         # A hair less than asked for, since 0.99 · cases may come out a hair more than the whole number that it is.
         if ordering.holds >= confidence * ordering.cases - 1e-9
     ]
@@ -70,11 +71,33 @@ def mine(
 
 def count(facts: Facts, *, strict: bool = False) -> list[Ordering]:
     """The counts of every ordered pair of two relations that some subject has, whether they make an ordering or not."""
-    return list(_counted(facts, strict, 0, 0))
+    return [ordering for table in _counted(facts, strict, 0, 0) for ordering in _orderings(table)]
 
 
-def _counted(facts: Facts, strict: bool, cases: int, entities: int) -> Iterator[Ordering]:
-    """Pairs of relations that have at least so many cases and entities, some first relations at a time."""
+def survey(facts: Facts, relations: int, *, cases: int, entities: int) -> tuple[list[Ordering], Ints]:
+    """The orderings with at least so many cases and entities, and what all of them come to, by relation.
+
+    The latter, (3, relations), are the cases of a relation with all others, how many of them it begins no later, and in
+    how many cases of others with it those do. All orderings of very many relations would not fit in memory.
+    """
+    totals, found = np.zeros((3, relations), np.int64), []
+    for table in _counted(facts, False, 0, 0):
+        first, second, holds, all_cases, all_entities = table
+        for total, relation, values in zip(totals, (first, first, second), (all_cases, holds, holds), strict=True):
+            total += _sums(relation, values, relations)
+        found += _orderings(table[:, (all_cases >= cases) & (all_entities >= entities)])
+    return found, totals
+
+
+def _orderings(table: Ints) -> Iterator[Ordering]:
+    return (Ordering(*each) for each in table.T.tolist())
+
+
+def _counted(facts: Facts, strict: bool, cases: int, entities: int) -> Iterator[Ints]:
+    """Pairs of relations that have at least so many cases and entities, some first relations at a time.
+
+    Rows: first, second, holds, cases, entities; (5, pairs).
+    """
     known = facts.begin != spans.OPEN_BEGIN
     columns = np.stack([facts.s[known], facts.r[known], facts.begin[known]]).astype(np.int64)
     (s, r, begin), copies = np.unique(columns, axis=1, return_counts=True)
@@ -96,8 +119,7 @@ def _counted(facts: Facts, strict: bool, cases: int, entities: int) -> Iterator[
             counts = pairs[where] == key
             group, row, where = group[counts], row[counts], where[counts]
             all_holds += _sums(where, groups.up_to(group, begin[row], strict) * copies[row], len(pairs))
-        table = (pairs >> 32, pairs & 0xFFFFFFFF, all_holds, all_cases, all_entities)
-        yield from (Ordering(*each) for each in zip(*(column.tolist() for column in table), strict=True))
+        yield np.stack([pairs >> 32, pairs & 0xFFFFFFFF, all_holds, all_cases, all_entities])
 
 
 def _sums(where: Ints, values: Ints, size: int) -> Ints:

@@ -50,12 +50,7 @@ def lives(case: Case) -> tuple[list[int], list[int]]:
     own = case.own.of("lifespan")
     if own:
         return [table["birth"] for table in own], [table["death"] for table in own]
-    relations = len(case.kb.relations)
-    first, last, cases = np.zeros(relations), np.zeros(relations), np.zeros(relations)
-    for pair in case.orderings:
-        first[pair.first] += pair.holds
-        last[pair.second] += pair.holds
-        cases[pair.first] += pair.cases
+    cases, first, last = case.precedence
     enough = (cases >= LEAST_CASES) & happens_once(case)
     births = set(np.flatnonzero(enough & (first >= LEAST_FIRST * cases)).tolist())
     deaths = set(np.flatnonzero(enough & (last >= LEAST_FIRST * cases)).tolist())
