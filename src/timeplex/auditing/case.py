@@ -10,9 +10,10 @@ from timeplex.auditing.evidence import ERRORS, LEAST_CASES, Evidence, gather
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.auditing.repaired import Repaired, trace
 from timeplex.counting import counted
-from timeplex.kb import dates, orderings, spans
+from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.orderings import ENTITIES, Ordering, survey
 from timeplex.kb.relation_classes import INSTANTS_A_YEAR
 
 LEAST_SEVERITY = 0.25
@@ -55,7 +56,7 @@ class Case:
         return trace(self.kb, self.facts)
 
     @property
-    def orderings(self) -> list[orderings.Ordering]:
+    def orderings(self) -> list[Ordering]:
         """How often relations begin before others, whether that makes a rule or not, if there are enough cases."""
         return self._survey[0]
 
@@ -65,8 +66,8 @@ class Case:
         return self._survey[1]
 
     @cached_property
-    def _survey(self) -> tuple[list[orderings.Ordering], Ints]:
-        return orderings.survey(self.facts, len(self.kb.relations), cases=LEAST_CASES, entities=orderings.ENTITIES)
+    def _survey(self) -> tuple[list[Ordering], Ints]:
+        return survey(self.facts, len(self.kb.relations), cases=LEAST_CASES, entities=ENTITIES)
 
     @property
     def year(self) -> float:

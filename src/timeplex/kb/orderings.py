@@ -80,7 +80,8 @@ def survey(facts: Facts, relations: int, *, cases: int, entities: int) -> tuple[
     The latter, (3, relations), are the cases of a relation with all others, how many of them it begins no later, and in
     how many cases of others with it those do. All orderings of very many relations would not fit in memory.
     """
-    totals, found = np.zeros((3, relations), np.int64), []
+    totals = np.zeros((3, relations), np.int64)
+    found: list[Ordering] = []
     for table in _counted(facts, False, 0, 0):
         first, second, holds, all_cases, all_entities = table
         for total, relation, values in zip(totals, (first, first, second), (all_cases, holds, holds), strict=True):
