@@ -107,6 +107,7 @@ def check_writable(path: Path) -> None:
         raise InputError(f"{path} is a pipe or a device.", "Give the name of a file.")
     there = next(folder for folder in path.absolute().parents if folder.exists())
     with writing(path):
+        _sweep(there / path.name)
         temporary, descriptor = _claimed(there / path.name, _create_file)
         os.close(descriptor)
         os.unlink(temporary)

@@ -67,6 +67,8 @@ def parse_json(content: bytes, kind: type[Kind], source: object) -> Kind:
         return TypeAdapter(kind).validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        if first["type"] == "json_invalid":
+            raise DamagedError(f"{source} is not JSON.", AGAIN) from error
         where = ".".join(str(part)[:40] for part in first["loc"])
         what = f"{where}: {first['msg']}" if where else first["msg"]
         raise DamagedError(f"{source} is not what it should be ({what}).", AGAIN) from error

@@ -61,7 +61,7 @@ def test_json_and_nothing_found(timeplex: Timeplex) -> None:
 
 
 FAILURES = {
-    "suffix": (["-o", "out.xlsx"], "out.xlsx has no suffix that says what it is."),
+    "suffix": (["-o", "out.xlsx"], "out.xlsx has no suffix that says how to write it."),
     "folder": (["-o", "folder.csv"], "folder.csv is a folder."),
     "place": (["-o", "file/out.csv"], "file/out.csv cannot be written"),
     "relation": (["-o", "out.csv", "--relation", "flewWith"], "unknown relation 'flewWith'"),

@@ -118,7 +118,7 @@ def test_every_table_is_free_of_formulas_unless_asked_for(timeplex: Timeplex, kb
     holes = kb.to_polars().head(40).with_columns(object=pl.lit(None, pl.String)).drop("split")
     write_frame(holes, Path("holes.csv"), formulas=True)
     Path("odd.csv").write_text(
-        "subject,relation,object,begin\n" + "".join(f"{name},=r,+o,nonsense\n" for name in ("=a", "@b", "-c"))
+        "subject,relation,object,begin\n" + "".join(f"{name},=r,+o,\n" for name in ("=a", "@b", "-c") for _ in range(2))
     )
     calls: list[tuple[str | Path, ...]] = [
         ("fill", run, "holes.csv"),

@@ -101,7 +101,7 @@ def test_wrong_names(timeplex: Timeplex, option: str, name: str, said: str) -> N
 
 def test_no_recipes(timeplex: Timeplex) -> None:
     complaint = timeplex(*ONE).complaint()
-    assert "recipes/icews14/complex.toml cannot be read" in complaint
+    assert "recipes/icews14/complex.toml does not exist" in complaint
 
 
 def test_a_table_without_runs_of_a_model(timeplex: Timeplex) -> None:

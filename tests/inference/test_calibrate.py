@@ -179,7 +179,7 @@ def test_a_folder_that_cannot_be_written(folder: Path, monkeypatch: pytest.Monke
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(trained, "fit", lambda *_: expected)
-    monkeypatch.setattr("timeplex.kb.write.os.fsync", full)
+    monkeypatch.setattr("timeplex.files.os.fsync", full)
     assert timeplex.load(folder).calibration == expected
     assert sorted(path.name for path in folder.iterdir()) == before
 

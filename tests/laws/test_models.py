@@ -10,7 +10,7 @@ from timeplex.models import MODELS, Model, Options, Space
 from timeplex.models.cases import Case, Sizes, variants
 from timeplex.models.complex import ComplEx
 from timeplex.models.laws import LAWS, Broken, check
-from timeplex.models.loading import model_class
+from timeplex.models.loading import own_model
 
 ROOT = Path(__file__).parents[1]
 WRONG = ROOT / "models" / "wrong_model.py"
@@ -97,7 +97,7 @@ def test_variants_have_every_choice() -> None:
     ],
 )
 def test_a_wrong_model_breaks_the_law_that_it_should(name: str, message: str) -> None:
-    model = model_class(f"{WRONG}:{name}")
+    model = own_model(f"{WRONG}:{name}")
     results = {result.law: result for result in check(model, variants(model), examples=5, seed=1)}
     assert not results["agreement"].passed
     assert results["agreement"].message.startswith(message)
@@ -124,7 +124,7 @@ def test_check_tries_every_option_set_even_with_few_examples() -> None:
 
 
 def test_a_law_raises_what_differs() -> None:
-    model = model_class(f"{WRONG}:wrong-times")
+    model = own_model(f"{WRONG}:wrong-times")
     case = Case(model, variants(model)[0], Sizes(3, 2, 4, 3), seed=0)
     with pytest.raises(Broken, match=r"^times\[t\] and score_at differ by [\d.]+, with values up to [\d.]+$"):
         LAWS["agreement"](case)

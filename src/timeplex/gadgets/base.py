@@ -36,7 +36,7 @@ class GadgetOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     weight: float = Field(1.0, ge=0, le=1e6, description="What its score is multiplied with (κ, λ of the paper).")
-    learning_rate: float = Field(0.1, gt=0, le=1e6, description="Size of the steps in phase 2.")
+    learning_rate: float = Field(0.1, gt=0, description="Size of the steps in phase 2.")
     try_weights: tuple[Annotated[float, Field(ge=0, le=1e6)], ...] = Field(
         (), max_length=100, description="Other weights to try on dev after training; the best stays."
     )

@@ -39,7 +39,8 @@ class Phase2(BaseModel):
 class Recipe(BaseModel):
     """Settings of a training. Each field is a key of the TOML file and of `--set key=value`.
 
-    Counts and weights are at most a million, a seed is less than 2³², and no number is infinite.
+    Counts and weights are at most a million, a seed is less than 2³², and no number is infinite. A learning rate may be
+    any: one that is too large is met as divergence.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
@@ -93,7 +94,7 @@ class Recipe(BaseModel):
 
     optimizer: Literal["adagrad", "adam"] = Field("adagrad", description="How gradients become steps.")
     learning_rate: float = Field(
-        0.1, gt=0, le=WEIGHT, description="Size of the steps.", json_schema_extra=tuned(low=1e-4, high=1.0)
+        0.1, gt=0, description="Size of the steps.", json_schema_extra=tuned(low=1e-4, high=1.0)
     )
     batch_size: int = Field(
         1500,
