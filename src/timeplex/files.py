@@ -18,6 +18,7 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -348,14 +349,20 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def to_json(value: Any, *, indent: int | None = None, ensure_ascii: bool = True, sort_keys: bool = False) -> str:
+def to_json(
+    value: Any,
+    *,
+    indent: int | None = None,
+    ensure_ascii: bool = True,
+    sort_keys: bool = False,
+    default: Callable[[Any], Any] | None = None,
+) -> str:
     """A value as JSON that every reader understands: a number that is none, or not finite, becomes null."""
+    write = partial(json.dumps, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, default=default)
     try:
-        return json.dumps(value, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, allow_nan=False)
+        return write(value, allow_nan=False)
     except ValueError:
-        return json.dumps(
-            _finite(value), indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, allow_nan=False
-        )
+        return write(_finite(value), allow_nan=False)
 
 
 def _finite(value: Any) -> Any:

@@ -237,7 +237,7 @@ def test_a_folder_that_is_no_run_is_refused(workshop: Workshop) -> None:
 
 def test_a_missing_recipe_is_said_before_anything_is_trained(workshop: Workshop) -> None:
     heard = Heard()
-    with pytest.raises(InputError, match=r"ta.toml cannot be read"):
+    with pytest.raises(InputError, match=r"ta.toml does not exist"):
         do(Wish.of(tables=["link"], datasets=["icews14"]), workshop, heard)
     assert heard.steps == []
 

@@ -117,5 +117,5 @@ def test_own_rules_have_numbers_that_can_be_compared(value: int) -> None:
 
 def test_embeddings_that_cannot_fit_are_refused() -> None:
     kb = timeplex.generate(100_000, seed=0)
-    with pytest.raises(TimeplexError, match="GB of memory"):
+    with pytest.raises(TimeplexError, match="GB that are allowed"):
         Setup(kb, Recipe(options={"dimension": 100_000})).new_model()

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.errors import InputError
+from timeplex.files import to_json
 from timeplex.kb.problems import ROW_LENGTH, Action, Kind, Log
 from timeplex.kb.readers.columns import (
     MOST_COLUMNS,
@@ -39,7 +40,7 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | dict):
-        return _sound(json.dumps(value, ensure_ascii=False, default=str))  # no date, and an honest name
+        return _sound(to_json(value, ensure_ascii=False, default=str))  # no date, and an honest name
     if isinstance(value, datetime):
         value = value.date() if value == value else None  # not so for what pandas calls "not a time"
     if value is None or (isinstance(value, float) and value != value):
@@ -129,7 +130,7 @@ def as_json(rows: pl.DataFrame) -> Any:
 
     def raw(positions: Sequence[int]) -> list[str]:
         cut = rows[list(positions)].drop("line").select(pl.all().str.head(ROW_LENGTH))
-        return [json.dumps(row, ensure_ascii=False) for row in cut.iter_rows(named=True)]
+        return [to_json(row, ensure_ascii=False) for row in cut.iter_rows(named=True)]
 
     return raw
 
