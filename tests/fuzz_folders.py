@@ -13,7 +13,6 @@ import io
 import json
 import math
 import random
-import resource
 import shutil
 import struct
 import sys
@@ -29,6 +28,7 @@ import polars as pl
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from tests.memory import peak_bytes
 
 import timeplex
 from timeplex.errors import TimeplexError
@@ -444,7 +444,7 @@ def fuzz(count: int, seed: int, place: Path) -> dict[str, Any]:
             failures.append(f"{number} {kind} {names}: {type(error).__name__}: {str(error)[:300]}")
         finally:
             shutil.rmtree(folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_bytes() / 1e6
     return {**outcomes, "failures": failures, "peak_mb": round(peak), "files": dict(sorted(touched.items()))}
 
 

@@ -11,7 +11,6 @@ import argparse
 import gzip
 import io
 import json
-import resource
 import struct
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.memory import peak_bytes
 from tests.strategies import DAMAGES, apply, good_files
 
 from timeplex.errors import TimeplexError
@@ -264,7 +264,7 @@ def outcome(path: Path) -> str:
 def run(cases: int, seed: int, folder: Path) -> Counter[str]:
     """Check so many files, all formats in turn; how many had which outcome. One that fails stays in the folder."""
     found: Counter[str] = Counter()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    before = peak_bytes()
     for number in range(cases):
         random = Random(f"{seed} {number}")  # so that any one can be made again
         suffix = SUFFIXES[number % len(SUFFIXES)]
@@ -272,9 +272,7 @@ def run(cases: int, seed: int, folder: Path) -> Counter[str]:
         path.write_bytes(mutated(suffix, random))
         try:
             found[outcome(path)] += 1
-            assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before < MEMORY, (
-                "it takes too much memory"
-            )
+            assert peak_bytes() - before < MEMORY, "it takes too much memory"
         except AssertionError as error:
             kept = path.rename(folder / f"failed-{seed}-{number}{suffix}")
             found["failed"] += 1

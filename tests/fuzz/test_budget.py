@@ -77,12 +77,10 @@ SHAPES: dict[str, Callable[[], bytes]] = {
 """Files of `SIZE` bytes, more or less, by name."""
 
 CODE = """
-import json, resource, sys, time
+import json, sys, time
+from tests.memory import peak_bytes as peak
 from timeplex.errors import TimeplexError
 from timeplex.kb.source import read
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 read({"s": ["a"], "r": ["b"], "o": ["c"], "begin": [1990]})
 base, begun, said = peak(), time.process_time(), "kb"
