@@ -67,11 +67,11 @@ def test_what_users_install_has_an_upper_bound() -> None:
         assert "<" in {clause.operator for clause in Requirement(text).specifier}, text
 
 
-def test_ci_runs_make_test_and_make_lowest() -> None:
+def test_ci_runs_make_test() -> None:
     script = ROOT / ".ci" / "run"
     assert script.stat().st_mode & 0o111, "it can be executed"
     lines = [line.strip() for line in script.read_text().splitlines()]
-    assert {"make test", "make lowest"} <= set(lines)
+    assert "make test" in lines
     assert any(line.startswith("set -e") for line in lines), "a failure is not passed over"
 
 
