@@ -281,7 +281,7 @@ def test_too_many_unreadable_dates_are_exit_code_3_and_nothing_is_written(timepl
         answer = timeplex(*verb)
         assert (answer.code, answer.out) == (3, "")
         assert answer.err.startswith("error: 40 of 40 dates cannot be read: ")
-        assert "the like 40 times (try --date-format %d/%m/%y)." in answer.err
+        assert "the like 40 times. Try --date-format %d/%m/%y for " in answer.err
         assert contents(Path()) == before
     read = timeplex("import", "short.csv", "-o", "short.kb", "--date-format", "%d/%m/%y")
     assert (read.code, rows("short.kb")[0][3:]) == (0, ("1990-12-01", None))
@@ -326,7 +326,7 @@ def test_what_is_not_used_and_what_may_be_one_is_said(timeplex: Timeplex) -> Non
     out = timeplex("import", "a.csv", "-o", "a.kb").out
     assert "\nColumns not used: note, confidence.\n" in out
     assert "\nTwo columns are called note: the first was read.\n" in out
-    remark = "1 group of names differs by case, spaces or accents alone: ZOE / Zoe. --merge-names makes them one."
+    remark = "1 group of names differs by case, spaces or accents alone: 'ZOE' / 'Zoe'. --merge-names makes them one."
     assert f"\n{remark}\n" in out
     assert rows("a.kb") == [("Zoe", "keeper", "Ajax", "1990", "1991"), ("ZOE", "keeper", "Porto", "1992", "1993")]
     merged = timeplex("import", "a.csv", "-o", "a.kb", "--merge-names").out

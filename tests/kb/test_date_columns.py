@@ -168,9 +168,14 @@ def test_suggestions(text: str, option: str) -> None:
 
 @pytest.mark.parametrize("text", ["31/12/99", "12/31/99", "1.2.99", "3-Mar-21", "3 Mar 21", "199912", "3. März 1821"])
 def test_what_is_suggested_reads_it(text: str) -> None:
-    name, _, value = unread.suggest(text).partition(" ")
-    argument = {"--date-format": "date_format", "--date-language": "date_language"}[name]
-    assert spans_of(kb_of([text], **{argument: value.strip("'")}))[0] != (None, None)
+    """Also as the error says it in Python, where an option would not help."""
+    with pytest.raises(UnreadableDatesError) as refused:
+        kb_of([text])
+    option, argument = unread.suggest(text), unread.in_python(unread.suggest(text))
+    assert (argument in refused.value.hint, "--" in refused.value.hint) == (True, False)
+    assert f"Try {option} for {text!r}" in refused.value.for_command_line()
+    name, _, value = argument.partition("=")
+    assert spans_of(kb_of([text], **{name: value.strip('"')}))[0] != (None, None)
 
 
 def test_shapes_are_grouped_and_one_shows_the_order_of_all() -> None:

@@ -8,6 +8,7 @@ import typer
 
 from timeplex.cli.show import JSON_OPTION, print_json, progress, say
 from timeplex.counting import counted
+from timeplex.visible import quoted
 
 if TYPE_CHECKING:
     from timeplex.kb.problems import Problems
@@ -117,7 +118,7 @@ def _remark(found: "Problems") -> None:
     if found.doubled_columns:
         say(f"Two columns are called {', '.join(found.doubled_columns[:SHOWN])}: the first was read.")
     if found.alike.groups:
-        examples = "; ".join(" / ".join(group[:SHOWN]) for group in found.alike.examples[:3])
+        examples = "; ".join(" / ".join(map(quoted, group[:SHOWN])) for group in found.alike.examples[:3])
         differ = "names differs" if found.alike.groups == 1 else "names differ"
         groups = counted(found.alike.groups, "group")
         say(f"{groups} of {differ} by case, spaces or accents alone: {examples}. --merge-names makes them one.")

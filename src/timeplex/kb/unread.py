@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from timeplex.counting import counted
@@ -81,16 +81,18 @@ def _shape(text: str) -> str:
 
 
 def sentence(stated: int, found: Iterable[Shape]) -> str:
-    """`412 of 1,000 dates cannot be read: '31/12/99' and the like 412 times (try --date-format %d/%m/%y).`"""
+    """`412 of 1,000 dates cannot be read: '31/12/99' and the like 412 times.`"""
     found = list(found)
     number = sum(shape.number for shape in found)
-    parts = [
-        f"{_quoted(shape.example)} and the like {counted(shape.number, 'time')}"
-        + (f" (try {shape.suggestion})" if shape.suggestion else "")
-        for shape in found[:SHOWN]
-    ]
+    parts = [f"{_quoted(shape.example)} and the like {counted(shape.number, 'time')}" for shape in found[:SHOWN]]
     more = ", …" if len(found) > SHOWN else ""
     return f"{number:,} of {counted(stated, 'date')} cannot be read: {', '.join(parts)}{more}."
+
+
+def in_python(option: str) -> str:
+    """The argument of `read` that does what an option does: `date_format="%d/%m/%y"`."""
+    name, _, value = option.removeprefix("--").replace("-", "_", 1).partition(" ")
+    return "dayfirst=True or False" if name == "dayfirst" else f'{name}="{value.strip(chr(39))}"'
 
 
 def _quoted(text: str) -> str:
@@ -99,9 +101,16 @@ def _quoted(text: str) -> str:
 
 
 def refusal(stated: int, found: Iterable[Shape]) -> UnreadableDatesError:
-    """The error that too many dates cannot be read."""
+    """The error that too many dates cannot be read, with what would read them."""
+    found = list(found)
+    told = [shape for shape in found[:SHOWN] if shape.suggestion]
+
+    def hint(said: Callable[[str], str], usual: str, anyway: str) -> str:
+        tries = "; ".join(f"{said(shape.suggestion)} for {_quoted(shape.example)}" for shape in told)
+        return f"Try {tries or usual}, or take them as open with {anyway}; see docs/dates.md."
+
     return UnreadableDatesError(
         sentence(stated, found),
-        "Import them with --date-format, --dayfirst, --monthfirst or --date-language, or take them as open with "
-        "--allow-unread-dates; see docs/dates.md.",
+        hint(in_python, "date_format=, dayfirst= or date_language=", "allow_unread_dates=True"),
+        hint(str, "--date-format, --dayfirst, --monthfirst or --date-language", "--allow-unread-dates"),
     )
