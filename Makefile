@@ -16,8 +16,11 @@ demo: $(READY)
 # Two processes test at once; more threads than cores would make each many times slower.
 test quick lowest: export OMP_NUM_THREADS = 1
 
+# Measuring coverage makes Python twice as slow, and what is long (fuzzing, documents) adds nothing to it.
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal --cov --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not document" --cov \
+	    --cov-report=term-missing:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "slow or document"
 
 quick: $(READY)
 	$(BIN)/python -m pytest -n 2 -m "not slow"

@@ -18,6 +18,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
+@pytest.mark.document
 @pytest.mark.parametrize("path", DOCUMENTS, ids=name_of)
 def test_every_command_does_what_the_document_says(path: Path, tmp_path: Path) -> None:
     runner = Runner(tmp_path)

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 from importlib import import_module
@@ -92,6 +93,8 @@ def _child(
 
     os.chdir(folder)
     _redirect(folder, stdout)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever runs the tests may ignore them (nohup)
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     from timeplex.cli.main import run
     from timeplex.reproduce import work
     from timeplex.training import loop
