@@ -84,12 +84,11 @@ def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]
 
 def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
     """The run, ready to be asked, once the caller's own models are known."""
-    from timeplex.inference.trained import load
-    from timeplex.models.loading import own_models
+    with progress(f"loading {run}"):  # the first import of torch takes seconds, too
+        from timeplex.inference.trained import load
+        from timeplex.models.loading import own_models
 
-    own_models(models)
-
-    with progress(f"loading {run}"):
+        own_models(models)
         return load(run, device)
 
 

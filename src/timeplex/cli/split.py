@@ -36,7 +36,7 @@ def split(
         whole = read(kb, data_dir=data_dir, progress=report)
         parts = split_by_time(whole, valid, test) if by_time else split_randomly(whole, valid, test, seed)
         parts.save(output)
-    leaks = leakage(parts)
+        leaks = leakage(parts)
     sizes = {name: len(facts) for name, facts in parts.splits.items()}
     if as_json:
         print_json({"splits": sizes, "leakage": [asdict(row) for row in leaks], "folder": str(output)})

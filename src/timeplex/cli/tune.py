@@ -1,11 +1,12 @@
 """`timeplex tune KB`: search for settings on dev."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, print_json, say
+from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, print_json, progress, say
 
 if TYPE_CHECKING:
     from timeplex.training.tune import Trial
@@ -35,17 +36,25 @@ def tune(
         raise InputError(f"{search!r} is not a search.", "Use all or paper.")
     data, start = prepare(kb, data_dir, model, recipe, settings)
 
+    bar = ExitStack()  # closed while a line is printed: on a terminal the two would write over each other
+
     def listen(trial: "Trial") -> None:
+        bar.close()
         values = "  ".join(f"{key} {value:.4g}" for key, value in trial.settings.items())
         say(f"trial {trial.number + 1}: dev MRR {100 * trial.mrr:.2f}  {values}")
+        bar.enter_context(progress("trying other settings"))
 
+    bar.enter_context(progress("trying settings"))
     try:
         best = tuning.tune(
             data, start, trials, output, "paper" if search == "paper" else "all", None if as_json else listen
         )
     except (Stopped, KeyboardInterrupt) as stopped:  # the latter between two trials
+        bar.close()
         say("Stopped. The same command goes on.")
         raise typer.Exit(stopped.code if isinstance(stopped, Stopped) else 130) from None
+    finally:
+        bar.close()
     if as_json:
         print_json({"best": best.model_dump(), "folder": str(output)})
         return

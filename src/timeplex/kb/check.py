@@ -3,11 +3,7 @@
 Polars gives a table what its file declares, so sizes are bounded first: a few bytes may stand for billions of rows.
 """
 
-import os
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import numpy as np
@@ -57,8 +53,7 @@ def table(content: bytes, source: object, schema: Mapping[str, type[pl.DataType]
         rows, unpacked = declared_sizes(content)
         if rows > FREE_ROWS + ROWS_A_BYTE * len(content) or unpacked > FREE_BYTES + BYTES_A_BYTE * len(content):
             raise DamagedError(f"{source} declares more than a file of its size can hold.", AGAIN)
-        with _silence():
-            frame = parquet_frame(content, str(source))
+        frame = parquet_frame(content, str(source))
     except DamagedError:
         raise
     except Exception as error:
@@ -66,30 +61,6 @@ def table(content: bytes, source: object, schema: Mapping[str, type[pl.DataType]
     if dict(frame.schema) != dict(schema):
         raise DamagedError(f"{source} does not have the columns {', '.join(schema)} of their types.", AGAIN)
     return frame
-
-
-_ALONE = threading.Lock()
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Let nothing be printed on standard error: a decoder of polars that meets a wrong file prints a traceback there.
-
-    It is the process's own, so that one thread at a time may do it.
-    """
-    with _ALONE:
-        try:
-            kept = os.dup(2)
-        except OSError:  # it is closed
-            yield
-            return
-        try:
-            with Path(os.devnull).open("wb") as nowhere:
-                os.dup2(nowhere.fileno(), 2)
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
 
 
 def names(frame: pl.DataFrame, number: int, source: object) -> Names:

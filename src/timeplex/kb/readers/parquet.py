@@ -7,6 +7,11 @@ those in the header of each page. That is a walk over a few small structures, no
 """
 
 import io
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -31,7 +36,8 @@ def parquet_frame(data: bytes, source: str, limit: int | None = None) -> pl.Data
         _, unpacked = declared_sizes(data)
         if limit is not None and unpacked > limit:
             raise too_large(source, limit)
-        return pl.read_parquet(io.BytesIO(data), memory_map=False)
+        with _quiet():
+            return pl.read_parquet(io.BytesIO(data), memory_map=False)
     except InputError:
         raise
     except BaseException as error:
@@ -39,6 +45,30 @@ def parquet_frame(data: bytes, source: str, limit: int | None = None) -> pl.Data
         if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
             raise
         raise InputError(f"{source} is not a readable Parquet file.", "It may be damaged: write it again.") from error
+
+
+_ALONE = threading.Lock()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let nothing be printed on standard error, where a decoder of polars that meets a wrong file prints a traceback.
+
+    Standard error is the whole process's, so that one thread at a time does this.
+    """
+    with _ALONE:
+        try:
+            kept = os.dup(2)
+        except OSError:  # it is closed
+            yield
+            return
+        try:
+            with Path(os.devnull).open("wb") as nowhere:
+                os.dup2(nowhere.fileno(), 2)
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
 
 
 def declared_sizes(data: bytes) -> tuple[int, int]:
