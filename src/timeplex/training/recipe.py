@@ -43,7 +43,9 @@ class Recipe(BaseModel):
     any: one that is too large is met as divergence.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False, protected_namespaces=()
+    )
 
     model: str = Field("timeplex-base", description="The name of a model (a file is given by --model alone).")
     model_sha256: str | None = Field(
