@@ -24,8 +24,8 @@ import numpy as np
 import torch
 
 import timeplex
-from timeplex.inference.trained import Trained
-from timeplex.kb import benchmarks
+from timeplex.answers.trained import Trained
+from timeplex.datasets import benchmarks
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe, read
 

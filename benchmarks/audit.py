@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from timeplex.kb.synthetic import generate
+from timeplex.datasets.synthetic import generate
 from timeplex.kb.write import write_file
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -20,14 +20,14 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from timeplex.datasets import benchmarks
 from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PAPER
 from timeplex.evaluation.queries import DIRECTIONS, Answers, PlacedFacts
-from timeplex.kb import benchmarks
+from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.kb.facts import TemporalKB
+from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
-from timeplex.training.setup import Setup
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, seconds, show, side_by_side
@@ -35,9 +35,9 @@ from common import arguments, peak_rss_mb, seconds, show, side_by_side
 DIMENSION = 200
 
 
-def prepared(name: str) -> tuple[TemporalKB, Setup, Answers]:
+def prepared(name: str) -> tuple[TemporalKB, Experiment, Answers]:
     kb = benchmarks.load(name)
-    setup = Setup(kb, Recipe(inverse=False, options={"dimension": DIMENSION}))
+    setup = Experiment(kb, Recipe(inverse=False, options={"dimension": DIMENSION}))
     return kb, setup, setup.scorer(setup.new_model().train(False))
 
 

@@ -15,17 +15,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from timeplex.datasets import benchmarks
 from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PUBLISHED_CODE
 from timeplex.evaluation.queries import DIRECTIONS, PlacedFacts
+from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.evaluation.time_prediction import both_ends_known
-from timeplex.kb import benchmarks
 from timeplex.training import recipe as recipes
 from timeplex.training.batches import random
+from timeplex.training.gadget_training import GadgetTrainer
 from timeplex.training.loop import Trainer
 from timeplex.training.objective import Objective
-from timeplex.training.phase2 import GadgetTrainer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, show, side_by_side

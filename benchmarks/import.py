@@ -10,8 +10,8 @@ from pathlib import Path
 
 import polars as pl
 
+from timeplex.datasets.synthetic import generate
 from timeplex.kb.readers import read_files
-from timeplex.kb.synthetic import generate
 from timeplex.kb.write import write_file
 
 sys.path.insert(0, str(Path(__file__).parent))

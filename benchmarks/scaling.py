@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from timeplex.kb.synthetic import generate
+from timeplex.datasets.synthetic import generate
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 

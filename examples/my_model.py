@@ -1,9 +1,9 @@
 """A model of one's own: DistMult whose dimensions count more or less from time to time."""
 
+from timeplex.models.sides import Side, TimeLinearModel
 from torch import Tensor
 
 from timeplex.models import Options, Space, register
-from timeplex.models.sides import Side, TimeLinearModel
 
 
 @register("t-distmult")

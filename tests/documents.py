@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from timeplex.kb.benchmarks import BENCHMARKS
+from timeplex.datasets.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
 

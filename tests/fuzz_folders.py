@@ -31,18 +31,17 @@ from safetensors.torch import save as save_tensors
 from tests.memory import peak_bytes
 
 import timeplex
+from timeplex.answers import trained as asked
+from timeplex.answers.calibration import Calibration
+from timeplex.answers.discover import PrecisionModel
 from timeplex.errors import TimeplexError
-from timeplex.inference import trained as asked
-from timeplex.inference.calibrate import Calibration
-from timeplex.inference.proposals import Proposals
 from timeplex.kb import spans, store
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.stats import describe
-from timeplex.training.checkpoint import POINTER, state_digest
+from timeplex.training.checkpoint import POINTER, Stopped, state_digest
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Phase2, Recipe
 from timeplex.training.run import RunFolder
-from timeplex.training.state import Stopped
 
 Files = dict[str, bytes]
 """The files of a folder by their path in it."""
@@ -374,19 +373,19 @@ def use_run(folder: Path) -> None:
 
 
 def _questions(ready: Any, s: str, r: str, at: int) -> tuple[Any, Any]:
-    from timeplex.inference.who import Questions
+    from timeplex.answers.rank import EntityQueries
 
     number = [np.array([each], np.int64) for each in (ready.kb.entities.id(s), ready.kb.relations.id(r), at, at)]
-    return Questions("object", *number), np.array([[0.1, 0.9]])
+    return EntityQueries("object", *number), np.array([[0.1, 0.9]])
 
 
 def use_begun(folder: Path) -> None:
     """Resume for a step."""
     run = RunFolder(folder)
     kb, recipe = run.kb(), run.recipe()
-    from timeplex.training.setup import Setup
+    from timeplex.training.experiment import Experiment
 
-    run.check_checkpoint(Setup(kb, recipe))
+    run.check_checkpoint(Experiment(kb, recipe))
     run.trace()
     trainer = Trainer(kb, recipe, folder, "cpu")
     trainer.stop_asked = True
@@ -417,7 +416,7 @@ def fuzz(count: int, seed: int, place: Path) -> dict[str, Any]:
         shutil.rmtree(place / "changed")
     # A changed run is another one, for which both would be fitted anew; what is tested is how kept ones are read.
     asked.fit = lambda *given: Calibration()
-    asked.fit_proposals = lambda *given: Proposals()
+    asked.fit_proposals = lambda *given: PrecisionModel()
     outcomes: Counter[str] = Counter()
     touched: Counter[str] = Counter()
     failures: list[str] = []
@@ -452,7 +451,7 @@ def _keep_fitted(files: Files) -> None:
     """Let what is kept for a run name the run as it is now, so that it is looked at."""
     if "calibration.json" not in files or f"kb/{store.MANIFEST}" not in files:
         return
-    from timeplex.inference.cached import FORMAT
+    from timeplex.answers.calibration import FORMAT
 
     digest = hashlib.sha256(f"{FORMAT} {['pair', 'recurrence']} ".encode())
     for manifest in (store.MANIFEST, f"kb/{store.MANIFEST}"):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import date, timedelta
 from itertools import pairwise
 
-from timeplex.kb.date_words import OPEN_WORDS, ORDINALS, PARTS, SEASONS, WEEKDAYS, month_numbers
+from timeplex.kb.date_forms import OPEN_WORDS, ORDINALS, PARTS, SEASONS, WEEKDAYS, month_numbers
 
 Meaning = tuple[str, int | None, int | None, int, bool]
 """(state, first day, last day, precision, approximate); a side without limit is None."""

@@ -5,7 +5,7 @@ import io
 from typing import Any
 
 from timeplex.errors import InputError
-from timeplex.kb.readers.columns import Columns, find_layout
+from timeplex.kb.readers.table import Columns, find_layout
 
 
 class SlowReader:

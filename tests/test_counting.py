@@ -1,6 +1,6 @@
 """Numbers of things, in words."""
 
-from timeplex.counting import counted
+from timeplex.text import counted
 
 
 def test_one_thing_is_not_several() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import timeplex
+from timeplex.datasets.benchmarks import BENCHMARKS
 from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.time_metrics import METRICS
-from timeplex.kb.benchmarks import BENCHMARKS
+from timeplex.evaluation.metrics import METRICS
 from timeplex.models import MODELS
 
 ROOT = Path(__file__).parents[1]

@@ -14,20 +14,19 @@ import torch
 from safetensors.torch import save
 from tests.kb.random_kbs import kb_of
 
+from timeplex.answers.calibration import Calibration
+from timeplex.answers.calibration_maps import CalibrationMap
+from timeplex.answers.discover import PrecisionModel
+from timeplex.answers.when import SpanDecoding
 from timeplex.errors import DamagedError
-from timeplex.files import checksum
-from timeplex.inference.calibrate import Calibration
-from timeplex.inference.dating import Way
-from timeplex.inference.maps import Map
-from timeplex.inference.proposals import Proposals
-from timeplex.kb import check, store
+from timeplex.files import MOST_JSON, checksum
+from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
-from timeplex.stored import MOST_JSON
-from timeplex.training import tables
+from timeplex.training import checkpoint
+from timeplex.training.checkpoint import State
+from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
-from timeplex.training.setup import Setup
-from timeplex.training.state import State
 
 ROOT = Path(__file__).parents[1]
 
@@ -145,7 +144,7 @@ def test_json_that_a_reader_could_choke_on(folder: Path, file: str, text: str) -
 
 
 def test_standard_error_is_as_before(capfd: pytest.CaptureFixture[str]) -> None:
-    with check._silence():
+    with store._silence():
         os.write(2, b"lost")
     os.write(2, b"seen")
     assert capfd.readouterr().err == "seen"
@@ -157,24 +156,24 @@ def test_standard_error_is_as_before(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_the_shapes_of_a_model_are_known_without_its_numbers(name: str) -> None:
     kb = kb_of([(0, 1, 2, 1990, 1991), (3, 1, 3, 4, 5)])
-    setup = Setup(kb, Recipe(model=name, options={"dimension": 6}))
+    setup = Experiment(kb, Recipe(model=name, options={"dimension": 6}))
     shapes, real = (
         {key: (table.shape, table.dtype) for key, table in each.items()}
         for each in (setup.shapes(), setup.new_model().state_dict())
     )
     assert shapes == real
-    huge = Setup(kb, Recipe(model=name, options={"dimension": 50_000})).shapes()
+    huge = Experiment(kb, Recipe(model=name, options={"dimension": 50_000})).shapes()
     assert all(table.is_meta for table in huge.values())
     with pytest.raises(DamagedError, match="another shape"):  # before any of the memory is taken
-        tables.unpack(b"x" * 1000, huge, "a file")
+        checkpoint.unpack(b"x" * 1000, huge, "a file")
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -1e10, 3e38])
 def test_numbers_that_no_training_leaves(number: float) -> None:
     good = {"a": torch.ones(2, 3), "b": torch.zeros(1, dtype=torch.int64)}
-    assert torch.equal(tables.unpack(save(good), good, "it")["a"], good["a"])
+    assert torch.equal(checkpoint.unpack(save(good), good, "it")["a"], good["a"])
     with pytest.raises(DamagedError, match="not finite or far too large, in a"):
-        tables.unpack(save({**good, "a": torch.tensor([[1.0, number, 1.0]] * 2)}), good, "it")
+        checkpoint.unpack(save({**good, "a": torch.tensor([[1.0, number, 1.0]] * 2)}), good, "it")
 
 
 @pytest.mark.parametrize("change", [{"c": torch.ones(9)}, {"a": torch.ones(3, 2)}, {"a": torch.ones(2, 3).double()}])
@@ -182,7 +181,7 @@ def test_other_tables_than_the_models(change: dict[str, torch.Tensor]) -> None:
     good = {"a": torch.ones(2, 3)}
     for wrong in ({**good, **change}, {}):
         with pytest.raises(DamagedError, match="another"):
-            tables.unpack(save(wrong), good, "it")
+            checkpoint.unpack(save(wrong), good, "it")
 
 
 # Where a training stands, and what was fitted
@@ -210,16 +209,16 @@ def test_a_training_cannot_stand_just_anywhere(change: dict[str, Any]) -> None:
     ],
 )
 def test_a_kept_map_must_fit(wrong: dict[str, Any]) -> None:
-    assert Map().fits(4)
-    assert Map(kind="by-relation", rates=(0.0,) * 4, knots=(0.1, 0.2), values=(0.0, 1.0)).fits(4)
-    assert not Map(kind="by-relation", **wrong).fits(4)
+    assert CalibrationMap().fits(4)
+    assert CalibrationMap(kind="by-relation", rates=(0.0,) * 4, knots=(0.1, 0.2), values=(0.0, 1.0)).fits(4)
+    assert not CalibrationMap(kind="by-relation", **wrong).fits(4)
 
 
 @pytest.mark.parametrize("wrong", [{"decoder": "grid", "theta": (0.1,)}, {"level": 1.5}, {"weights": {"model": -1.0}}])
 def test_a_kept_calibration_must_fit(wrong: dict[str, Any]) -> None:
     run: Any = SimpleNamespace(kb=kb_of([]))
     assert Calibration().fits(run)
-    assert not Calibration(when=Way(**wrong)).fits(run)
+    assert not Calibration(when=SpanDecoding(**wrong)).fits(run)
     assert not Calibration(who_facts=3).fits(run), "nothing was measured"
 
 
@@ -228,6 +227,6 @@ def test_a_kept_calibration_must_fit(wrong: dict[str, Any]) -> None:
 )
 def test_kept_proposals_must_fit(wrong: dict[str, Any]) -> None:
     good: dict[str, Any] = {"weights": (1.0,) * 10, "mean": (1.0,) * 9, "deviation": (1.0,) * 9}
-    assert Proposals().fits()
-    assert Proposals(**good).fits()
-    assert not Proposals(**{**good, **wrong}).fits()
+    assert PrecisionModel().fits()
+    assert PrecisionModel(**good).fits()
+    assert not PrecisionModel(**{**good, **wrong}).fits()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import timeplex
 from timeplex.files import to_json
+from timeplex.training.checkpoint import Progress, Stopped
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
-from timeplex.training.state import Progress, Stopped
 
 RECIPE = Recipe(
     options={"dimension": 4},

@@ -27,11 +27,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import timeplex
+from timeplex.answers import discover
+from timeplex.answers.calibration import fit, who_cases
+from timeplex.answers.calibration_maps import BINS, calibration_error, reliability
+from timeplex.answers.trained import Trained
 from timeplex.evaluation.time_prediction import both_ends_known
-from timeplex.inference import proposals
-from timeplex.inference.calibrate import fit, who_cases
-from timeplex.inference.reliability import BINS, calibration_error, reliability
-from timeplex.inference.trained import Trained
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
@@ -76,7 +76,7 @@ def measured(trained: Trained) -> dict[str, Any]:
         "decoder": fitted.when.decoder,
         "interval": {"shape": fitted.when.shape, "level": fitted.when.level},
     }
-    trained.proposals = proposals.fit(trained)
+    trained.proposals = discover.fit(trained)
     dev = {**fitted.measured, "proposals": trained.proposals.measured}
     test = {**_who(trained), **_when(trained), "proposals": _proposals(trained)}
     return {**found, "questions": {name: {"dev": dev[name], "test": test[name]} for name in test}}
@@ -111,9 +111,9 @@ def _when(trained: Trained) -> dict[str, Any]:
 def _proposals(trained: Trained) -> dict[str, Any]:
     """The figures of all proposals, and of the likeliest ones: what they were said to be, and how many are right."""
     kb = trained.kb
-    cases = proposals.cases(trained, kb.train + kb.valid, kb.test)
+    cases = discover.cases(trained, kb.train + kb.valid, kb.test)
     after = trained.proposals(cases.features, cases.both)
-    first = {str(number): proposals.first(after, cases.right, number) for number in FIRST}
+    first = {str(number): discover.first(after, cases.right, number) for number in FIRST}
     return {**_figures(cases.both, after, cases.right), "first": first}
 
 

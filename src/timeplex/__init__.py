@@ -20,13 +20,13 @@ _WHERE = {
     "audit": "timeplex.auditing.audit",
     "describe": "timeplex.kb.stats",
     "evaluate_scores": "timeplex.evaluation.report",
-    "generate": "timeplex.kb.synthetic",
+    "generate": "timeplex.datasets.synthetic",
     "leakage": "timeplex.kb.split",
-    "load": "timeplex.inference.trained",
-    "read": "timeplex.kb.source",
+    "load": "timeplex.answers.trained",
+    "read": "timeplex.sources",
     "split_by_time": "timeplex.kb.split",
     "split_randomly": "timeplex.kb.split",
-    "train": "timeplex.inference.trained",
+    "train": "timeplex.answers.trained",
     "write_file": "timeplex.kb.write",
     "write_folder": "timeplex.kb.write",
 }
@@ -34,20 +34,20 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from timeplex.answers.trained import load as load
+    from timeplex.answers.trained import train as train
     from timeplex.auditing.audit import audit as audit
+    from timeplex.datasets.synthetic import generate as generate
     from timeplex.evaluation.report import evaluate_scores as evaluate_scores
-    from timeplex.inference.trained import load as load
-    from timeplex.inference.trained import train as train
     from timeplex.kb.dates import Granularity as Granularity
     from timeplex.kb.facts import TemporalKB as TemporalKB
-    from timeplex.kb.source import read as read
     from timeplex.kb.split import leakage as leakage
     from timeplex.kb.split import split_by_time as split_by_time
     from timeplex.kb.split import split_randomly as split_randomly
     from timeplex.kb.stats import describe as describe
-    from timeplex.kb.synthetic import generate as generate
     from timeplex.kb.write import write_file as write_file
     from timeplex.kb.write import write_folder as write_folder
+    from timeplex.sources import read as read
 
 
 def __getattr__(name: str) -> Any:

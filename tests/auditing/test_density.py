@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.auditing import oracle
 
-from timeplex.auditing.density import cauchy, density, habits, nearer, numbered, sort_by
+from timeplex.auditing.evidence import cauchy, density, habits, nearer, numbered, sort_by
 
 grouped = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 40)), max_size=60)
 

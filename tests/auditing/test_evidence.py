@@ -9,7 +9,7 @@ from tests.auditing.planted import clean, read
 from tests.kb.random_kbs import facts_of, rows
 
 from timeplex.auditing import evidence as module
-from timeplex.auditing.case import Case, _one_slip, trust
+from timeplex.auditing.case import AuditContext, _one_slip, trust
 from timeplex.auditing.evidence import ERRORS, ROUNDS, _blame, _numbered, _pairs, date_of, gather
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.kb import spans
@@ -55,7 +55,7 @@ def test_kinds_are_counted_or_sorted() -> None:
 
 def test_the_stranger_is_blamed_and_not_its_neighbours() -> None:
     table = [row if row[:2] != ("person 020", "bornIn") else (*row[:3], 1790, 1790) for row in clean()]
-    case = Case.of(read(table), OwnRules())
+    case = AuditContext.of(read(table), OwnRules())
     of = case.evidence
     person = case.kb.entities.id("person 020")
     rows = case.facts.of_entity(person)
@@ -121,7 +121,7 @@ def test_blame_round_by_round(usual: list[float], pairs: list[tuple[int, int, in
 
 
 def test_blame_of_a_pair_by_hand() -> None:
-    case = Case.of(read(clean()[:2]), OwnRules())
+    case = AuditContext.of(read(clean()[:2]), OwnRules())
     case.evidence.wrong[:] = 0.5, 0.2
     # One or the other is wrong with 1 − 0.5 · 0.8 = 0.6.
     assert case.blame(np.array([0, 1]), np.array([1, 0])) == pytest.approx([0.5 / 0.6, 0.2 / 0.6])

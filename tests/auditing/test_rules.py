@@ -15,7 +15,7 @@ from tests.kb.random_kbs import kb_of, rows
 
 import timeplex
 from timeplex.auditing.audit import audit
-from timeplex.auditing.case import CERTAIN, Case, trust
+from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.auditing.rules.lifespan import lives
 from timeplex.auditing.rules.one_at_a_time import _at_once, _successions
@@ -154,7 +154,7 @@ def test_a_duration_out_of_the_ordinary() -> None:
 
 @given(rows(entities=4, relations=1, most=12), st.sampled_from(["subject", "object"]))
 def test_nobody_at_once_is_overlooked(table: list[tuple[int, int, int, int, int]], side: str) -> None:
-    case = Case.of(kb_of(table), OwnRules())
+    case = AuditContext.of(kb_of(table), OwnRules())
     earlier, later = _successions(case, side)
     at_once = _at_once(case, earlier, later)
     ours = {frozenset(pair) for pair in zip(earlier[at_once].tolist(), later[at_once].tolist(), strict=True)}
@@ -214,9 +214,9 @@ def test_a_wrong_object_is_told_from_the_mirror() -> None:
 
 
 def test_births_and_deaths_are_found_by_what_they_are() -> None:
-    case = Case.of(read(clean()), OwnRules())
+    case = AuditContext.of(read(clean()), OwnRules())
     assert [[case.relation(relation) for relation in part] for part in lives(case)] == [["bornIn"], ["diedIn"]]
-    games = Case.of(read([row for row in clean() if row[1] != "diedIn"]), OwnRules())
+    games = AuditContext.of(read([row for row in clean() if row[1] != "diedIn"]), OwnRules())
     assert lives(games) == ([], [])
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.answers import towns
 from tests.auditing.planted import PLANTS, clean
 from tests.cli.conftest import Timeplex, contents
-from tests.inference import towns
 
 from timeplex.auditing.base import RULES
 from timeplex.auditing.findings import SCHEMA

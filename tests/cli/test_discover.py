@@ -6,10 +6,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.answers.small_runs import folder, trained
 from tests.cli.conftest import Timeplex, contents
-from tests.inference.small_runs import folder, trained
 
-from timeplex.inference import candidates
+from timeplex.answers import discover
 
 
 def run() -> Path:
@@ -81,7 +81,7 @@ def test_a_failure_is_one_sentence_and_leaves_nothing(timeplex: Timeplex, case: 
 
 
 def test_a_relation_with_too_few_facts(timeplex: Timeplex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(candidates, "LEAST_FACTS", 10_000)
+    monkeypatch.setattr(discover, "LEAST_FACTS", 10_000)
     complaint = timeplex("discover", run(), "-o", "out.csv", "--relation", relation()).complaint()
     assert complaint.startswith(f"{relation()} has ")
     assert complaint.endswith("Name relations with at least 10000, or none for all of them.")

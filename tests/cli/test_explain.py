@@ -5,8 +5,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.answers.small_runs import folder, trained
 from tests.cli.conftest import Timeplex
-from tests.inference.small_runs import folder, trained
 
 
 def question(row: int = 0) -> list[str]:

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.answers.small_runs import folder, trained
 from tests.cli.conftest import COMMAND, Timeplex, contents
-from tests.inference.small_runs import folder, trained
 
 from timeplex.kb.write import write_frame
 
@@ -172,7 +172,7 @@ def test_a_read_only_file_system(timeplex: Timeplex, holes: Path, monkeypatch: p
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("timeplex.files._create_file", refuse)
-    monkeypatch.setattr("timeplex.inference.trained.load", refuse)  # it is looked at before anything is loaded
+    monkeypatch.setattr("timeplex.answers.trained.load", refuse)  # it is looked at before anything is loaded
     for arguments in (["fill", run(), holes], ["discover", run()]):
         complaint = timeplex(*arguments, "-o", "out.csv").complaint()
         assert complaint == "out.csv cannot be written: Read-only file system. Choose another place."

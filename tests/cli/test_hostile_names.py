@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import timeplex as library
 from timeplex.cli.main import app
 from timeplex.kb.write import write_frame
-from timeplex.visible import ACTING
+from timeplex.text import ACTING
 
 ODD = (
     '=HYPERLINK("http://x")',

@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.answers.small_runs import folder, trained
 from tests.cli.conftest import Timeplex
-from tests.inference.small_runs import folder, trained
 
 LONG = "x" * 10**5
 NAMES = ("", " ", "\udcff", "\x1b[31m", "[bold]", "\u202e", LONG, "=1+1", "\n", "\U000e0041")

@@ -16,7 +16,7 @@ from tests.strategies import sheet
 
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
-from timeplex.kb.source import read
+from timeplex.sources import read
 
 CAREERS = EXAMPLES / "careers.csv"
 ERRORS = {
@@ -217,7 +217,7 @@ def test_the_place_is_looked_at_before_hours_of_reading(
     def read(*_: Any, **__: Any) -> None:
         raise AssertionError("it reads first")
 
-    monkeypatch.setattr("timeplex.kb.source.read", read)
+    monkeypatch.setattr("timeplex.sources.read", read)
     assert timeplex(verb, CAREERS, "-o", "mine").complaint().startswith("mine exists")
 
 

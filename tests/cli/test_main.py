@@ -68,7 +68,7 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr("timeplex.kb.source.read", broken)
+    monkeypatch.setattr("timeplex.sources.read", broken)
 
 
 class PanicError(BaseException):
@@ -122,7 +122,7 @@ def test_a_failure_of_the_installed_command(installed: Timeplex) -> None:
 
 def test_the_installed_command_shows_the_trace_of_a_fault_only_when_asked() -> None:
     script = (
-        "import sys, timeplex.kb.source as source\n"
+        "import sys, timeplex.sources as source\n"
         "from timeplex.cli.main import run\n"
         "source.read = lambda *_, **__: 1 / 0\n"
         "sys.argv = ['timeplex', 'stats', 'sample']\n"

@@ -47,16 +47,16 @@ def test_counts_parameters_as_the_paper_does(timeplex: Timeplex) -> None:
 
 
 def test_counts_parameters_for_a_kb(timeplex: Timeplex, careers: Path) -> None:
-    from timeplex.kb.source import read
     from timeplex.models.loading import model_class
+    from timeplex.sources import read
+    from timeplex.training.experiment import Experiment
     from timeplex.training.recipe import Recipe
-    from timeplex.training.setup import Setup
 
     answer = json.loads(timeplex("models", careers, "--json").out)
     kb = read(str(careers))
     assert (answer["entities"], answer["relations"]) == (len(kb.entities), len(kb.relations))
     for row in answer["models"]:
-        setup = Setup(kb, Recipe(model=row["name"]))
+        setup = Experiment(kb, Recipe(model=row["name"]))
         assert row["parameters"] == setup.new_model().parameter_count
         assert row["options"] == model_class(row["name"]).options_type().model_dump()
     assert f"Parameters for {careers}: " in timeplex("models", careers).out

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.inference import small_runs
+from tests.answers import small_runs
 
 import timeplex as package
 from timeplex.kb import spans

@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Timeplex
 from tests.reproduce.conftest import results, small, workshop
 
-from timeplex.reproduce import page
+from timeplex.reproduce import tables
 from timeplex.reproduce.records import Results
 from timeplex.reproduce.work import Workshop
 
@@ -40,7 +40,7 @@ def test_nothing_is_missing(timeplex: Timeplex, results: Results) -> None:
     answer = timeplex("reproduce")
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == "docs/results.md is written, with 2 figures.\n"
-    assert Path("docs/results.md").read_text() == page.text(results)
+    assert Path("docs/results.md").read_text() == tables.text(results)
     assert Path("docs/figures/distance.svg").is_file()
     assert time.monotonic() - before < 60
 
@@ -114,8 +114,8 @@ def test_an_interrupt_is_exit_130_and_said(
     workshop: Workshop,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from timeplex.training.checkpoint import Stopped
     from timeplex.training.loop import Trainer
-    from timeplex.training.state import Stopped
 
     def stop(*_: object, **__: object) -> None:
         raise Stopped

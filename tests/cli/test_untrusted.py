@@ -16,9 +16,9 @@ from tests.kb.test_store import FILES as KB_FILES
 
 import timeplex as package
 from timeplex.cli.main import app
+from timeplex.training.checkpoint import Stopped
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
-from timeplex.training.state import Stopped
 
 EVIL = "open('/tmp/it-ran', 'w').close()\nraise SystemExit('it ran')\n"
 PLANTED = ("evil", "torch", "timeplex", "numpy", "polars", "json", "sitecustomize", "usercustomize", "pydantic")

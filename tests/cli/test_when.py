@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.answers import small_runs
 from tests.cli.test_rank import fact, run  # noqa: F401
-from tests.inference import small_runs
 
 import timeplex as package
 from timeplex.cli.show import sparkline

@@ -71,8 +71,8 @@ def report(folder: Path) -> dict[str, Any]:
 IMPORTED = (
     *("matplotlib.pyplot", "narwhals._polars.dataframe", "pydantic.type_adapter", "PIL.JpegImagePlugin", "scipy.stats"),
     *("rich.console", "rich.table", "rich._emoji_codes", "typer._adapters"),
-    *("timeplex.auditing.audit", "timeplex.auditing.page", "timeplex.cli.main", "timeplex.evaluation.pictures"),
-    *("timeplex.evaluation.report", "timeplex.inference.trained", "timeplex.reproduce.work", "timeplex.training.tune"),
+    *("timeplex.auditing.audit", "timeplex.auditing.page", "timeplex.cli.main", "timeplex.evaluation.plots"),
+    *("timeplex.evaluation.report", "timeplex.answers.trained", "timeplex.reproduce.work", "timeplex.training.tune"),
 )
 
 # The side of the server -----------------------------------------------------------------------------------------------

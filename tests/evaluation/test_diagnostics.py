@@ -14,10 +14,10 @@ from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity, day_number
 from timeplex.kb.facts import Facts
-from timeplex.kb.orderings import Ordering
 from timeplex.kb.timeline import Timeline
 from timeplex.models import MODELS
 from timeplex.models.base import Model, Space, Span
+from timeplex.patterns.orderings import Ordering
 
 BORN, WON, DIED = range(3)
 OPEN = spans.OPEN_BEGIN

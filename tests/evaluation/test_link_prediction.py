@@ -10,8 +10,8 @@ from torch import Tensor
 from timeplex import TemporalKB, read
 from timeplex.errors import InputError
 from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.link_prediction import LinkPrediction
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE, Protocol, protocol
+from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.models.base import Span
 
 ROWS = {

@@ -13,16 +13,15 @@ import timeplex
 from timeplex import TemporalKB
 from timeplex.errors import InputError
 from timeplex.evaluation.baselines import MostFrequent
-from timeplex.evaluation.describe import GROUPS, describe_queries
 from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.link_prediction import LinkPrediction
+from timeplex.evaluation.metrics import time_metrics
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
 from timeplex.evaluation.queries import Answers, PlacedFacts
-from timeplex.evaluation.report import Report, decoders, evaluate, evaluate_scores
-from timeplex.evaluation.time_metrics import time_metrics
+from timeplex.evaluation.ranking import LinkPrediction
+from timeplex.evaluation.report import GROUPS, Report, decoders, describe_queries, evaluate, evaluate_scores
 from timeplex.evaluation.time_prediction import Thresholds, both_ends_known, fit_thresholds
+from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
-from timeplex.training.setup import Setup
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def kb() -> TemporalKB:
 
 @pytest.fixture(scope="module")
 def report(kb: TemporalKB) -> Report:
-    setup = Setup(kb, Recipe(options={"dimension": 4}))
+    setup = Experiment(kb, Recipe(options={"dimension": 4}))
     task = LinkPrediction(kb, kb.test, setup.timeline, PAPER, FILTERS)
     return evaluate(task, setup.scorer(setup.new_model().train(False)), "test")
 
@@ -92,7 +91,7 @@ def test_only_facts_with_both_ends_are_dated(kb: TemporalKB, report: Report) -> 
 
 
 def test_the_scorer_is_asked_once_for_each_split(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = Setup(kb, Recipe(options={"dimension": 4}))
+    setup = Experiment(kb, Recipe(options={"dimension": 4}))
     scorer = setup.scorer(setup.new_model().train(False))
     asked: list[tuple[int, int, int]] = []
     real = type(scorer).times
@@ -108,7 +107,7 @@ def test_the_scorer_is_asked_once_for_each_split(kb: TemporalKB, monkeypatch: py
 
 
 def test_a_model_without_time_predicts_none(kb: TemporalKB) -> None:
-    setup = Setup(kb, Recipe(model="complex", time_weight=0.0, options={"dimension": 4}))
+    setup = Experiment(kb, Recipe(model="complex", time_weight=0.0, options={"dimension": 4}))
     task = LinkPrediction(kb, kb.test, setup.timeline, PUBLISHED_CODE, ["none"])
     found = evaluate(task, setup.scorer(setup.new_model()), "test")
     assert found.times is None
@@ -149,7 +148,7 @@ def test_queries_are_described(tmp_path) -> None:  # type: ignore[no-untyped-def
 
 def test_scores_from_elsewhere_are_judged_like_a_model(kb: TemporalKB) -> None:
     """A model asked through a function has the figures it has itself."""
-    setup = Setup(kb, Recipe(inverse=False, timeline="calendar", options={"dimension": 4}))
+    setup = Experiment(kb, Recipe(inverse=False, timeline="calendar", options={"dimension": 4}))
     model = setup.new_model().train(False)
     timeline = kb.timeline("calendar")
 
@@ -194,7 +193,7 @@ def test_an_unknown_split_is_an_error(kb: TemporalKB) -> None:
 
 def test_nothing_is_fitted_on_test(kb: TemporalKB, report: Report) -> None:
     """Thresholds come from valid, baselines from train."""
-    setup = Setup(kb, Recipe(options={"dimension": 4}))
+    setup = Experiment(kb, Recipe(options={"dimension": 4}))
     scorer, relations = setup.scorer(setup.new_model().train(False)), len(kb.relations)
     theta = {
         split: fit_thresholds(scorer, kb.split(split), setup.timeline, "mean-mass", relations=relations).theta

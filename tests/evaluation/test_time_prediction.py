@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.benchmark_data import need_data
 from torch import Tensor
 
+from timeplex.datasets.benchmarks import load
 from timeplex.errors import InputError
 from timeplex.evaluation import expected_aeiou, time_prediction
 from timeplex.evaluation.expected_aeiou import Durations, fit_durations
+from timeplex.evaluation.metrics import aeiou, time_metrics
 from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.time_metrics import aeiou, time_metrics
 from timeplex.evaluation.time_prediction import Thresholds, fit_thresholds, predict_times
 from timeplex.kb import spans
-from timeplex.kb.benchmarks import load
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names

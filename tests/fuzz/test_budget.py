@@ -80,7 +80,7 @@ CODE = """
 import json, sys, time
 from tests.memory import peak_bytes as peak
 from timeplex.errors import TimeplexError
-from timeplex.kb.source import read
+from timeplex.sources import read
 
 read({"s": ["a"], "r": ["b"], "o": ["c"], "begin": [1990]})
 base, begun, said = peak(), time.process_time(), "kb"

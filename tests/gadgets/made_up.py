@@ -2,13 +2,12 @@
 
 from functools import lru_cache
 
+from timeplex.datasets.synthetic import SyntheticSpec, generate
 from timeplex.gadgets import Evidence
-from timeplex.kb.synthetic import generate
-from timeplex.kb.world import World
 
 
 @lru_cache(maxsize=4)
-def synthetic_evidence(facts: int, world: World, seed: int = 5) -> tuple[Evidence, dict[str, int]]:
+def synthetic_evidence(facts: int, world: SyntheticSpec, seed: int = 5) -> tuple[Evidence, dict[str, int]]:
     """The evidence of a made-up KB, and the numbers of its relations."""
     kb = generate(facts, seed, world=world)
     evidence = Evidence.of(kb.train, len(kb.entities), len(kb.relations), kb.timeline().instants)

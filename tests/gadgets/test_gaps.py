@@ -11,7 +11,7 @@ from tests.gadgets import oracle
 from tests.gadgets.cases import OPEN, Case, Row, Sizes, facts_of
 
 from timeplex.gadgets import GADGETS, Evidence
-from timeplex.gadgets.gaps import between, density, recurring
+from timeplex.gadgets.evidence import between, density, recurring
 from timeplex.gadgets.pair import Pair
 from timeplex.gadgets.recurrence import Recurrence
 

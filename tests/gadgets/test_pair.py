@@ -9,10 +9,10 @@ import torch
 from tests.gadgets.cases import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
+from timeplex.datasets.synthetic import SyntheticSpec, Years
 from timeplex.errors import InputError
-from timeplex.gadgets import Evidence, gaps, pair
+from timeplex.gadgets import Evidence, evidence, pair
 from timeplex.gadgets.pair import OBJECT, SUBJECT, Pair
-from timeplex.kb.world import World, Years
 
 ADA, BOB, CLEO, DAN, EVE, ROME = range(6)
 BORN_IN, MARRIED_TO, WORKS_FOR = range(3)
@@ -171,11 +171,11 @@ def test_the_penalty_keeps_biases_small() -> None:
 # The synthetic KB
 
 ONCE = ("bornIn", "studiedAt", "wonPrize", "marriedTo", "diedIn")
-"""Relations that a person has once at most, so that its one gap is what `World.gap` states."""
-ONE_JOB = World(jobs=Years(1, (1.0,)))
+"""Relations that a person has once at most, so that its one gap is what `SyntheticSpec.gap` states."""
+ONE_JOB = SyntheticSpec(jobs=Years(1, (1.0,)))
 
 
-def assert_lives(facts: int, world: World, relations: tuple[str, ...], errors: float) -> None:
+def assert_lives(facts: int, world: SyntheticSpec, relations: tuple[str, ...], errors: float) -> None:
     """μ and σ of every pair are the world's within 5 %, or within so many standard errors of μ."""
     evidence, numbers = synthetic_evidence(facts, world)
     gadget = Pair(evidence, Pair.options_type())
@@ -194,18 +194,18 @@ def assert_lives(facts: int, world: World, relations: tuple[str, ...], errors: f
 
 
 def test_the_gaps_of_synthetic_lives_are_found() -> None:
-    assert_lives(100_000, World(), ONCE, errors=4)
+    assert_lives(100_000, SyntheticSpec(), ONCE, errors=4)
     assert_lives(100_000, ONE_JOB, (*ONCE, "worksFor"), errors=4)
 
 
 @pytest.mark.slow
 def test_the_gaps_of_many_synthetic_lives_are_found_within_five_percent() -> None:
-    assert_lives(400_000, World(), ONCE, errors=0)
+    assert_lives(400_000, SyntheticSpec(), ONCE, errors=0)
     assert_lives(400_000, ONE_JOB, (*ONCE, "worksFor"), errors=0)
 
 
 def test_what_happens_once_has_no_spread_and_persons_share_no_role_with_games() -> None:
-    evidence, numbers = synthetic_evidence(100_000, World())
+    evidence, numbers = synthetic_evidence(100_000, SyntheticSpec())
     gadget = Pair(evidence, Pair.options_type())
     for name in ONCE:
         cell = SUBJECT, numbers[name], numbers[name]
@@ -276,16 +276,16 @@ def test_ten_thousand_relations_take_little_memory() -> None:
 
 
 def test_too_many_pairs_of_relations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gaps, "MOST_PAIRS", 50)
+    monkeypatch.setattr(evidence, "MOST_PAIRS", 50)
     rows: list[Row] = [(0, number, 1, FIRST, FIRST) for number in range(10)]
     with pytest.raises(InputError, match="More than 50 pairs of relations meet in an entity"):
         Pair(Evidence.of(facts_of(rows), 2, 10, np.arange(FIRST, 2021)), Pair.options_type())
 
 
 def test_small_blocks_give_the_same_meetings(monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence, _ = synthetic_evidence(2000, World())
-    whole = gaps.meetings(evidence.s, evidence)
-    monkeypatch.setattr(gaps, "BLOCK", 50)
-    parts = gaps.meetings(evidence.s, evidence)
+    evidence, _ = synthetic_evidence(2000, SyntheticSpec())
+    whole = evidence.meetings(evidence.s, evidence)
+    monkeypatch.setattr(evidence, "BLOCK", 50)
+    parts = evidence.meetings(evidence.s, evidence)
     for name in ("key", "count", "mean", "sigma"):
         assert np.array_equal(getattr(whole, name), getattr(parts, name))

@@ -8,9 +8,9 @@ import torch
 from tests.gadgets.cases import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
+from timeplex.datasets.synthetic import SyntheticSpec, Years
 from timeplex.gadgets import Evidence, Reason
 from timeplex.gadgets.recurrence import Recurrence
-from timeplex.kb.world import World, Years
 
 GAMES, ATHENS, PARIS, ADA = range(4)
 HELD_IN, BORN_IN, NEVER = range(3)
@@ -129,7 +129,7 @@ def test_the_published_code_learns_weight_and_bias_alone() -> None:
 # The synthetic KB
 
 
-def stated_rhythm(world: World, relation: str) -> tuple[float, float]:
+def stated_rhythm(world: SyntheticSpec, relation: str) -> tuple[float, float]:
     """Mean and sd of the gaps between consecutive times of a triple, over all series that a world can have.
 
     A series has one of the periods, and begins in one of `period` years, all alike; its number of editions n follows.
@@ -163,15 +163,15 @@ def assert_rhythm(facts: int) -> None:
     the third may be at the same employer, and how often is a matter of popularity: that mixture is not stated.
     The other relations happen once in a life, and do not recur.
     """
-    evidence, relations = synthetic_evidence(facts, World())
+    evidence, relations = synthetic_evidence(facts, SyntheticSpec())
     gadget = Recurrence(evidence, Recurrence.options_type())
     recurrent = {name for name, number in relations.items() if gadget.recurs[number]}
     assert recurrent == {"heldIn", "wins", "worksFor"}
     for relation in ("heldIn", "wins"):
         number = relations[relation]
         found = gadget.mean[number].item(), gadget.sigma[number].item()
-        assert found == pytest.approx(stated_rhythm(World(), relation), rel=0.05), relation
-    two_jobs = World(jobs=Years(2, (1.0,)))
+        assert found == pytest.approx(stated_rhythm(SyntheticSpec(), relation), rel=0.05), relation
+    two_jobs = SyntheticSpec(jobs=Years(2, (1.0,)))
     evidence, relations = synthetic_evidence(facts, two_jobs)
     gadget, number = Recurrence(evidence, Recurrence.options_type()), relations["worksFor"]
     stated = two_jobs.gap("worksFor", "worksFor")

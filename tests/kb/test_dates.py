@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timeplex.kb import dates, spans, spellings
+from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.dates import Granularity, State
 
 YEAR, MONTH, DAY = Granularity.YEAR, Granularity.MONTH, Granularity.DAY
@@ -28,7 +28,7 @@ def civil_days(draw: st.DrawFn) -> tuple[int, int, int]:
 
 def parse(texts: list[str | None] | list[str]) -> list[tuple[int, int, int, int]]:
     """(state, year, month, day) of each text."""
-    parsed = spellings.parse(pl.Series(texts, dtype=pl.String))
+    parsed = date_spellings.parse(pl.Series(texts, dtype=pl.String))
     parts = np.stack(dates.civil(parsed.first)) * (np.arange(3)[:, None] < parsed.precision)
     return list(zip(parsed.state.tolist(), *parts.tolist(), strict=True))
 
@@ -159,7 +159,7 @@ def test_every_form_of_one_day_is_read_alike(day: tuple[int, int, int]) -> None:
 
 @given(st.lists(st.none() | st.text() | st.text("0123456789-+#/.:TZ ?", max_size=12)))
 def test_no_text_is_an_error_and_what_is_known_is_a_date(texts: list[str | None]) -> None:
-    parsed = spellings.parse(pl.Series(texts, dtype=pl.String))
+    parsed = date_spellings.parse(pl.Series(texts, dtype=pl.String))
     columns = (parsed.state, parsed.first, parsed.last, parsed.precision, parsed.approximate)
     assert {len(column) for column in columns} == {len(texts)}
     for state, first, last, precision, approximate in zip(*(column.tolist() for column in columns), strict=True):
@@ -231,7 +231,7 @@ def test_instants_by_hand() -> None:
 def test_what_is_written_is_read_back(granularity: Granularity, first: int, last: int) -> None:
     @given(st.lists(st.integers(first, last)))
     def check(instants: list[int]) -> None:
-        parsed = spellings.parse(pl.Series(dates.write(instants, granularity), dtype=pl.String))
+        parsed = date_spellings.parse(pl.Series(dates.write(instants, granularity), dtype=pl.String))
         assert (parsed.state == KNOWN).all()
         for bound in dates.place(parsed, granularity):
             np.testing.assert_array_equal(bound, instants)

@@ -11,8 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import timeplex
-from timeplex.kb.formulas import harmless, without_formulas
-from timeplex.kb.write import write_file, write_folder, write_frame
+from timeplex.kb.write import harmless, without_formulas, write_file, write_folder, write_frame
 
 HOSTILE = (
     '=HYPERLINK("http://x","y")',

@@ -19,7 +19,7 @@ from tests.strategies import sheet, triples, write
 from timeplex.errors import InputError
 from timeplex.kb.readers import Opening, read_files, sniffed
 from timeplex.kb.readers.opening import FREE, file_bytes, unpacked
-from timeplex.kb.source import read
+from timeplex.sources import read
 
 HEADER = ("subject", "relation", "object", "begin", "end")
 FACT = ("Ada", "worksFor", "Acme", "1990", "1999")
@@ -32,7 +32,7 @@ def refused(path: Path, memory: int = LIMIT, seconds: int = 60) -> str:
     """Read a file in a process of its own with little memory and time; the error that it gives."""
     code = f"""
 import resource, sys
-from timeplex.kb.source import read
+from timeplex.sources import read
 from timeplex.errors import InputError
 read({{"s": ["a"], "r": ["b"], "o": ["c"]}})
 mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
@@ -70,10 +70,10 @@ def test_pipes_sockets_devices_and_folders_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_verb_with_a_file_refuses_pipes(tmp_path: Path) -> None:
-    from timeplex.auditing.earlier import read_earlier
+    from timeplex.auditing.findings import read_earlier
     from timeplex.auditing.own_rules import read_own_rules
-    from timeplex.kb.readers.columns import Columns
-    from timeplex.kb.readers.whole import read_whole
+    from timeplex.kb.readers.source_table import read_source_table
+    from timeplex.kb.readers.table import Columns
 
     for name in ("pipe.csv", "pipe.toml"):
         os.mkfifo(tmp_path / name)
@@ -81,7 +81,7 @@ def test_every_verb_with_a_file_refuses_pipes(tmp_path: Path) -> None:
     for attempt in (
         lambda: read_earlier(tmp_path / "pipe.csv"),
         lambda: read_own_rules(tmp_path / "pipe.toml", kb),
-        lambda: read_whole(tmp_path / "pipe.csv", columns=Columns()),
+        lambda: read_source_table(tmp_path / "pipe.csv", columns=Columns()),
     ):
         with pytest.raises(InputError, match="is not a plain file"):
             attempt()

@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 from tests.strategies import names, sheet, triples, write
 
 from timeplex.errors import InputError
-from timeplex.kb.alike import bare, best_spellings
+from timeplex.kb.names import bare, best_spellings
 from timeplex.kb.problems import Action, Kind
-from timeplex.kb.readers.columns import KNOWN_NAMES, Columns, by_header
-from timeplex.kb.source import read
+from timeplex.kb.readers.table import KNOWN_NAMES, ROLES, Columns, by_header
 from timeplex.kb.stats import describe
-from timeplex.kb.table import ROLES
+from timeplex.sources import read
 
 HEADER = ("subject", "relation", "object", "begin", "end")
 ROWS = [

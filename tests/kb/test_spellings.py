@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 
 from timeplex.errors import InputError
-from timeplex.kb import dates, spans, spellings
+from timeplex.kb import date_spellings, dates, spans
+from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.dates import Dates, Granularity, State
-from timeplex.kb.spellings import DateStyle
 
 PAGE = Path(__file__).parents[2] / "docs" / "dates.md"
 UNITS = (Granularity.YEAR, Granularity.MONTH, Granularity.DAY)
@@ -63,21 +63,21 @@ def test_the_page_has_the_spellings_that_were_promised() -> None:
 
 @pytest.mark.parametrize(("text", "option", "means"), table())
 def test_every_row_of_the_page(text: str, option: str, means: str) -> None:
-    assert meaning(spellings.parse(pl.Series([text]), style(option))) == means
+    assert meaning(date_spellings.parse(pl.Series([text]), style(option))) == means
 
 
 def test_each_text_of_a_column_is_read_as_alone() -> None:
     texts = [text for text, option, _ in table() if not option]
-    together = spellings.parse(pl.Series([*texts, *texts[::-1]]))
-    alone = [meaning(spellings.parse(pl.Series([text]))) for text in texts]
+    together = date_spellings.parse(pl.Series([*texts, *texts[::-1]]))
+    alone = [meaning(date_spellings.parse(pl.Series([text]))) for text in texts]
     assert [meaning(together, row) for row in range(len(together.state))] == alone + alone[::-1]
 
 
 # What the columns show
 
 
-def read(*columns: list[str], **options: object) -> tuple[list[list[str]], spellings.Decided]:
-    found, decided = spellings.parse_together([pl.Series(column) for column in columns], DateStyle(**options))
+def read(*columns: list[str], **options: object) -> tuple[list[list[str]], date_spellings.Decided]:
+    found, decided = date_spellings.parse_together([pl.Series(column) for column in columns], DateStyle(**options))
     return [[meaning(column, row) for row in range(len(column.state))] for column in found], decided
 
 
@@ -108,7 +108,7 @@ def test_what_was_decided_is_told() -> None:
     assert read(["1/2/1999", "12/31/1999", "31/12/1999"])[1].contradicting
     assert read(["1/2/1999"])[1].assumed
     for clear in (["1.2.1999"], ["5/5/1999"], ["1999"], []):
-        assert read(clear)[1] == spellings.Decided(DateStyle())
+        assert read(clear)[1] == date_spellings.Decided(DateStyle())
     assert not read(["1/2/1999"], dayfirst=False)[1].assumed
 
 
@@ -139,5 +139,5 @@ def test_a_language_that_is_not_known() -> None:
 
 def test_days_of_spreadsheets_are_those_of_the_calendar() -> None:
     numbers = np.arange(61, 120_000, 379)
-    found = spellings.parse(pl.Series([str(number) for number in numbers]), DateStyle(format="excel"))
+    found = date_spellings.parse(pl.Series([str(number) for number in numbers]), DateStyle(format="excel"))
     np.testing.assert_array_equal(found.first, numbers - 25_569)  # 25,569 is 1970-01-01

@@ -10,11 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.kb.random_kbs import Row, kb_of, kbs, named, rows
 
+from timeplex.datasets.synthetic import generate
 from timeplex.errors import InputError
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
 from timeplex.kb.split import leakage, split_by_time, split_randomly
-from timeplex.kb.synthetic import generate
 
 SHARES = st.tuples(st.floats(0, 0.99), st.floats(0, 0.99)).filter(lambda shares: sum(shares) < 1)
 SEEDS = st.integers(0, 2**32)

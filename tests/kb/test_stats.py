@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from tests.benchmark_data import need_data
 from tests.kb.random_kbs import Row, kb_of, kbs, rows
 
+from timeplex.datasets.benchmarks import load
 from timeplex.kb import dates
-from timeplex.kb.benchmarks import load
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind, Problems, record
-from timeplex.kb.source import read
 from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
 from timeplex.kb.split import leakage
 from timeplex.kb.stats import Stats, describe
+from timeplex.sources import read
 
 IN_A_YEAR = {Granularity.YEAR: 1, Granularity.MONTH: 12, Granularity.DAY: 365}
 

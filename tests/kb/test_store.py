@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kb.random_kbs import kb_of, kbs
 
-from timeplex import files, read, stored
+from timeplex import files, read
 from timeplex.errors import DamagedError, InputError, TimeplexError
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
@@ -186,7 +186,7 @@ def test_what_cannot_be_read_is_no_traceback(saved: Path, monkeypatch: pytest.Mo
     def refuse(folder: Path, name: str) -> None:
         raise error
 
-    monkeypatch.setattr(stored, "open_inside", refuse)
+    monkeypatch.setattr(files, "open_inside", refuse)
     with pytest.raises(TimeplexError, match="cannot be read: Permission denied"):
         TemporalKB.load(saved)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from timeplex.gadgets import GADGETS, Gadget
 from timeplex.gadgets import pair as pair_module
-from timeplex.gadgets.words import Words
+from timeplex.gadgets.words import Describer
 
 FORMS = ("paper", "published-code")
 QUICK, SLOW = 24, 200
@@ -221,7 +221,7 @@ def reasons(case: Case) -> None:
 
 def sentences(case: Case) -> None:
     """Each reason is one line: its fact, then what it means; a gadget of one's own says something, too."""
-    gadget, ask, words = case.gadget(), case.asked, Words(case.kb())
+    gadget, ask, words = case.gadget(), case.asked, Describer(case.kb())
     for s, r, o, t in zip(*(column.tolist() for column in ask.fact), strict=True):
         for reason in gadget.reasons(s, r, o, t):
             for said in (gadget.sentence(reason, r, words), Gadget.sentence(gadget, reason, r, words)):

@@ -10,10 +10,9 @@ from torch import Tensor, nn
 from timeplex.errors import InputError
 from timeplex.models import Model, Options, Space
 from timeplex.models.base import Span
-from timeplex.models.cases import Case, Sizes, variants
 from timeplex.models.complex import ComplEx
-from timeplex.models.laws import LAWS, Broken
 from timeplex.models.timeplex import TimePlex
+from timeplex.testing.models import LAWS, Broken, Case, Sizes, variants
 
 
 class MeanOfSpan(TimePlex):

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timeplex.models import MODELS, Model, Options, Space
-from timeplex.models.cases import Case, Sizes, variants
 from timeplex.models.complex import ComplEx
-from timeplex.models.laws import LAWS, Broken, check
 from timeplex.models.loading import own_model
+from timeplex.testing.models import LAWS, Broken, Case, Sizes, check, variants
 
 ROOT = Path(__file__).parents[1]
 WRONG = ROOT / "models" / "wrong_model.py"

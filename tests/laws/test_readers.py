@@ -22,14 +22,13 @@ from tests.strategies import BREAKING, HEADER, PLAIN_NASTY, damaged_files, good_
 
 from timeplex.errors import InputError, TimeplexError
 from timeplex.kb import spans
+from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import READERS, from_frame, read_files, read_folder
-from timeplex.kb.readers.columns import Columns
 from timeplex.kb.readers.sheets import sheet_rows
+from timeplex.kb.readers.table import ROLES, Columns
 from timeplex.kb.readers.text import read_text
-from timeplex.kb.spellings import DateStyle
-from timeplex.kb.table import ROLES
 from timeplex.kb.write import write_file, write_folder, write_frame
 
 SUFFIXES = [*READERS, *(f"{suffix}.gz" for suffix in READERS)]

@@ -12,10 +12,10 @@ import pytest
 from tests.strategies import triples, write
 
 from timeplex.errors import InputError, TimeplexError
+from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.problems import Kind
 from timeplex.kb.readers import READERS, Opening, from_frame, read_files, read_folder
-from timeplex.kb.spellings import DateStyle
-from timeplex.kb.table import ROLES
+from timeplex.kb.readers.table import ROLES
 from timeplex.kb.write import write_frame
 
 # What cannot be read at all

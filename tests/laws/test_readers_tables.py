@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from tests.strategies import names, triples, write
 
 from timeplex.errors import InputError
+from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.dates import Granularity
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import from_frame, read_files
-from timeplex.kb.readers.columns import BY_POSITION, KNOWN_NAMES, Columns
-from timeplex.kb.spellings import DateStyle
-from timeplex.kb.table import ROLES
+from timeplex.kb.readers.table import BY_POSITION, KNOWN_NAMES, ROLES, Columns
 
 # The same table in three libraries, with every type that a column can have
 

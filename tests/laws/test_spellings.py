@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from tests.kb.test_spellings import table
 from tests.slow_dates import Meaning, slow_date
 
-from timeplex.kb import dates, spans, spellings
-from timeplex.kb.date_words import month_numbers
+from timeplex.kb import date_spellings, dates, spans
+from timeplex.kb.date_forms import month_numbers
+from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.dates import Granularity, State
-from timeplex.kb.spellings import DateStyle
 
 TEXTS = sorted({text for text, option, _ in table() if not option})
 STATES = {State.OPEN: "open", State.KNOWN: "known", State.UNKNOWN_YEAR: "unknown year", State.UNREADABLE: "unreadable"}
@@ -22,7 +22,7 @@ PIECES = [*"0123456789/.-–: ,?~#xX'[]()+<>", *month_numbers(), *WORDS]
 
 
 def fast(texts: list[str], dayfirst: bool | None) -> list[Meaning]:
-    read = spellings.parse(pl.Series(texts, dtype=pl.String), DateStyle(dayfirst=dayfirst))
+    read = date_spellings.parse(pl.Series(texts, dtype=pl.String), DateStyle(dayfirst=dayfirst))
     columns = (read.state, read.first, read.last, read.precision, read.approximate)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     return [
@@ -95,7 +95,7 @@ def test_every_spelling_of_a_day_is_that_day(year: int, month: int, data: st.Dat
     assert fast([f"{month}/{of_month}/{year}"], False) == [("known", day, day, 3, False)]
     for pattern in ("%d.%m.%Y", "%m/%d/%Y", "%B %d %Y", "%Y%j"):
         text = _by_format(pattern, year, month, of_month)
-        read = spellings.parse(pl.Series([text]), DateStyle(format=pattern))
+        read = date_spellings.parse(pl.Series([text]), DateStyle(format=pattern))
         assert (read.first.tolist(), read.last.tolist()) == ([day], [day])
 
 
@@ -111,7 +111,7 @@ def _by_format(pattern: str, year: int, month: int, of_month: int) -> str:
 @given(st.integers(-9999, 9999), st.integers(-9999, 9999))
 def test_ranges_of_years(one: int, other: int) -> None:
     first, last = sorted((one, other))
-    read = spellings.parse(pl.Series([f"between {first} and {last}", f"before {last}", f"after {first}"]))
+    read = date_spellings.parse(pl.Series([f"between {first} and {last}", f"before {last}", f"after {first}"]))
     begin, end = dates.place(read, Granularity.YEAR)
     assert (begin[0], end[0]) == (first, last)
     assert (begin[1], end[1]) == (spans.OPEN_BEGIN, last - 1) or last == -9999
@@ -125,7 +125,7 @@ def test_ranges_of_years(one: int, other: int) -> None:
 )
 def test_no_text_is_an_error(texts: list[str | None], language: str) -> None:
     column = pl.Series(texts, dtype=pl.String)
-    (read,), _ = spellings.parse_together([column], DateStyle(language=language))
+    (read,), _ = date_spellings.parse_together([column], DateStyle(language=language))
     assert len(read.state) == len(texts)
     for pattern in ("%d/%m/%y", "excel"):
-        spellings.parse(column, DateStyle(format=pattern, language=language))
+        date_spellings.parse(column, DateStyle(format=pattern, language=language))

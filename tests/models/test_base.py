@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from tests.models.tables import near
 
 from timeplex.models import Options, Space
-from timeplex.models.algebra import dot, multiply, multiply_conjugate
 from timeplex.models.base import enumerate_spans, sum_by_query
+from timeplex.models.query_vector import dot, multiply, multiply_conjugate
 
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

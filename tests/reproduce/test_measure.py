@@ -6,10 +6,10 @@ import torch
 from tests.reproduce.conftest import Heard
 
 from timeplex import TemporalKB
+from timeplex.evaluation.metrics import time_metrics
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.report import evaluate_times
-from timeplex.evaluation.time_metrics import time_metrics
 from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
 from timeplex.kb.facts import Facts
 from timeplex.reproduce.measure import links, measure, ranks_of_test, times

@@ -7,19 +7,18 @@ from pathlib import Path
 import pytest
 from tests.reproduce.conftest import measured
 
-from timeplex.kb.benchmarks import BENCHMARKS
-from timeplex.reproduce import figures, page, tables
-from timeplex.reproduce.complete import is_complete
+from timeplex.datasets.benchmarks import BENCHMARKS
+from timeplex.reproduce import figures, tables
 from timeplex.reproduce.plan import DATASETS, FIGURES, MODELS, TABLES, Cell, Wish
-from timeplex.reproduce.published import published
-from timeplex.reproduce.records import Results
+from timeplex.reproduce.records import Results, published
+from timeplex.reproduce.tables import is_complete
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_the_page_agrees_with_the_records() -> None:
     written = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    expected = page.text(Results(ROOT / "results"))
+    expected = tables.text(Results(ROOT / "results"))
     assert written == expected, "docs/results.md is not that of results/. Run: timeplex reproduce --no-train"
 
 
@@ -75,7 +74,7 @@ def test_every_table_is_full_when_nothing_is_missing(results: Results) -> None:
             assert tables.NONE not in cells, name
         assert len(cells) > 10
     assert set(tables.ALL) == set(TABLES)
-    text = page.text(results)
+    text = tables.text(results)
     assert "Nothing is missing" in text
     assert "[[" not in text
     assert "Not there yet" not in text
@@ -93,7 +92,7 @@ def test_the_ablation_has_rows_for_the_gadgets_of_the_run(results: Results) -> N
 def test_every_table_can_be_made_of_nothing(tmp_path: Path) -> None:
     empty = Results(tmp_path)
     assert empty.is_empty
-    text = page.text(empty)
+    text = tables.text(empty)
     assert "[[" not in text
     assert "figures/" not in text
     for dataset in DATASETS:
@@ -182,7 +181,7 @@ def test_figures_are_drawn_from_records_alone(results: Results, tmp_path: Path) 
     for name in FIGURES:
         assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (tmp_path / "figures" / f"{name}.svg").read_text()
-        assert f"(figures/{name}.png)" in page.text(results)
+        assert f"(figures/{name}.png)" in tables.text(results)
     births = rows(tables.births(results))
     assert births[1][:4] == ["Shin Ae-ra wasBornIn South Korea", "1969", "1950", "1967"]
 
@@ -192,7 +191,7 @@ def test_a_part_of_a_figure_is_said_to_be_missing(results: Results) -> None:
     assert found is not None
     del found["yago11k"]
     results.write("figures/distance", found)
-    assert "Not there yet: YAGO11k (`timeplex reproduce --figure distance`)." in page.text(results)
+    assert "Not there yet: YAGO11k (`timeplex reproduce --figure distance`)." in tables.text(results)
     assert not figures.shows("distance", found, Cell("yago11k", "timeplex-base", 0))
 
 

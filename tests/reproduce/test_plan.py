@@ -58,7 +58,7 @@ def test_wrong_names(wrong: dict[str, list[str]], message: str) -> None:
 
 
 def test_names_are_known_elsewhere() -> None:
-    from timeplex.kb.benchmarks import BENCHMARKS
+    from timeplex.datasets.benchmarks import BENCHMARKS
 
     assert set(DATASETS) == set(BENCHMARKS)
     assert set(MODELS) - {"timeplex"} <= set(REGISTERED)

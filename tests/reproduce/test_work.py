@@ -10,10 +10,10 @@ from tests.reproduce.conftest import Heard, no_training
 from timeplex import TemporalKB
 from timeplex.errors import DamagedError, InputError
 from timeplex.reproduce import figures, work
-from timeplex.reproduce.complete import is_complete
 from timeplex.reproduce.plan import FIGURES, Cell, Wish
+from timeplex.reproduce.tables import is_complete
 from timeplex.reproduce.work import Audience, Workshop, do
-from timeplex.training.state import Progress, Stopped
+from timeplex.training.checkpoint import Progress, Stopped
 
 COMPLEX = Wish.of(tables=["link"], datasets=["icews14"], models=["complex"])
 BOTH = Wish.of(tables=["link", "ablation"], datasets=["icews14"], models=["timeplex"])

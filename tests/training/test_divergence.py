@@ -9,12 +9,12 @@ import timeplex
 from timeplex.errors import DivergedError
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
-from timeplex.training.divergence import LARGEST, Diverged, check_tables, finite_loss
+from timeplex.training.checkpoint import Progress, Stopped
+from timeplex.training.gadget_training import GadgetTrainer
 from timeplex.training.loop import Trainer
-from timeplex.training.phase2 import GadgetTrainer
+from timeplex.training.objective import LARGEST, Diverged, check_tables, finite_loss
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
-from timeplex.training.state import Progress, Stopped
 from timeplex.training.tune import Trial, tune
 
 GADGETS = {"recurrence": {"weight": 5.0}, "pair": {"form": "published-code", "try_weights": [0.3, 3.0]}}

@@ -10,8 +10,8 @@ import timeplex
 from timeplex.auditing.own_rules import read_own_rules
 from timeplex.errors import TimeplexError
 from timeplex.training import recipe as recipes
+from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
-from timeplex.training.setup import Setup
 
 HUGE = "1" + "0" * 5000
 SETTINGS = [
@@ -118,4 +118,4 @@ def test_own_rules_have_numbers_that_can_be_compared(value: int) -> None:
 def test_embeddings_that_cannot_fit_are_refused() -> None:
     kb = timeplex.generate(100_000, seed=0)
     with pytest.raises(TimeplexError, match="GB that are allowed"):
-        Setup(kb, Recipe(options={"dimension": 100_000})).new_model()
+        Experiment(kb, Recipe(options={"dimension": 100_000})).new_model()

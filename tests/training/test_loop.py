@@ -15,10 +15,10 @@ from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
 from timeplex.training import checkpoint
+from timeplex.training.checkpoint import Stopped
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
-from timeplex.training.state import Stopped
 
 SMALL = {"epochs": 3, "batch_size": 64, "precision": "float32"}
 
@@ -104,11 +104,10 @@ def test_the_best_epoch_is_kept_and_patience_stops(kb: TemporalKB, tmp_path: Pat
     # What is saved is what was measured.
     run = RunFolder(tmp_path / "run").load()
     loaded, model = run.kb, run.model
-    from timeplex.training.setup import Setup
-    from timeplex.training.validation import dev_metrics
+    from timeplex.training.experiment import Experiment, dev_metrics
 
     assert loaded == kb
-    assert dev_metrics(Setup(kb, trainer.recipe), model, torch.device("cpu")) == metrics["dev"]
+    assert dev_metrics(Experiment(kb, trainer.recipe), model, torch.device("cpu")) == metrics["dev"]
 
 
 def test_row_steps_equal_dense_steps(kb: TemporalKB) -> None:

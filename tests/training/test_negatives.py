@@ -10,9 +10,8 @@ import timeplex
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
-from timeplex.training.batches import Batches
+from timeplex.training.batches import ALL_ENTITIES, NEGATIVES, Batches, Candidates, Negatives
 from timeplex.training.loop import Trainer
-from timeplex.training.negatives import ALL_ENTITIES, NEGATIVES, Candidates, Negatives
 from timeplex.training.objective import Objective
 from timeplex.training.recipe import Recipe
 

@@ -16,10 +16,10 @@ import timeplex
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import tracking
+from timeplex.training.checkpoint import Progress, Stopped
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
-from timeplex.training.state import Progress, Stopped
 from timeplex.training.tracking import TRACKERS, Tracking, numbers, settings, track
 
 RECIPE = Recipe(

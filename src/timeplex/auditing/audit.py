@@ -10,10 +10,9 @@ import polars as pl
 
 import timeplex.auditing.rules  # noqa: F401 - makes the rules known
 from timeplex.auditing.base import MODEL, RULES
-from timeplex.auditing.case import Case
-from timeplex.auditing.earlier import read_earlier
+from timeplex.auditing.case import AuditContext
 from timeplex.auditing.evidence import LEAST_CASES
-from timeplex.auditing.findings import Findings, rank
+from timeplex.auditing.findings import Findings, rank, read_earlier
 from timeplex.auditing.own_rules import read_own_rules
 from timeplex.errors import UnknownNameError
 from timeplex.kb.facts import TemporalKB
@@ -38,7 +37,7 @@ def audit(
     ['rank', 'suspicion', 'severity', 'rule']
     """
     muted = _known_rules(mute)
-    case = Case.of(kb, read_own_rules(rules, kb))
+    case = AuditContext.of(kb, read_own_rules(rules, kb))
     earlier = None if since is None else read_earlier(since)
     case.notes.extend(_too_few(case))
     findings = rank(case, [rule().find(case) for name, rule in RULES.items() if name not in muted])
@@ -55,7 +54,7 @@ def _known_rules(names: Iterable[str]) -> set[str]:
     return chosen
 
 
-def _too_few(case: Case) -> list[str]:
+def _too_few(case: AuditContext) -> list[str]:
     """Which relations have too few dated facts for any habit."""
     dated = np.bincount(case.facts.r[case.evidence.known], minlength=len(case.kb.relations))
     if not dated.any():

@@ -18,8 +18,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from timeplex.auditing.case import LEAST_SEVERITY, Case
-from timeplex.auditing.density import Floats
+from timeplex.auditing.case import LEAST_SEVERITY, AuditContext
+from timeplex.auditing.evidence import Floats
 from timeplex.kb.dates import Ints
 from timeplex.registry import register_in
 
@@ -61,7 +61,7 @@ class Rule(ABC):
     says: ClassVar[str]
 
     @abstractmethod
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """The facts that break the rule."""
 
     def none(self) -> Found:
@@ -143,7 +143,7 @@ def block(
 
 
 def either(
-    case: Case,
+    case: AuditContext,
     one: Ints,
     other: Ints,
     sure: Floats | float,

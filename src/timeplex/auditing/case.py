@@ -5,16 +5,15 @@ from functools import cached_property
 
 import numpy as np
 
-from timeplex.auditing.density import Floats
-from timeplex.auditing.evidence import ERRORS, LEAST_CASES, Evidence, gather
+from timeplex.auditing.evidence import ERRORS, LEAST_CASES, DateEvidence, Floats, gather
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.auditing.repaired import Repaired, trace
-from timeplex.counting import counted
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
-from timeplex.kb.orderings import ENTITIES, Ordering, survey
-from timeplex.kb.relation_classes import INSTANTS_A_YEAR
+from timeplex.patterns.orderings import ENTITIES, Ordering, survey
+from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
+from timeplex.text import counted
 
 LEAST_SEVERITY = 0.25
 """What is less likely an error than this is not reported."""
@@ -27,7 +26,7 @@ MOST_EXPECTED_YEARS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class AuditContext:
     """A KB under audit. `rows` are the places of the facts in `kb.facts`, `split` numbers their splits."""
 
     kb: TemporalKB
@@ -38,7 +37,7 @@ class Case:
     notes: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, kb: TemporalKB, own: OwnRules) -> "Case":
+    def of(cls, kb: TemporalKB, own: OwnRules) -> "AuditContext":
         """The facts sorted by what they say, so that their order in the KB has no influence on anything."""
         facts = kb.facts
         split = np.repeat(np.arange(len(SPLITS)), [len(kb.splits.get(name, Facts.empty())) for name in SPLITS])
@@ -46,7 +45,7 @@ class Case:
         return cls(kb, own, facts[rows], rows, split[rows])
 
     @cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> DateEvidence:
         """What the dates say about each other."""
         return gather(self.facts, self.kb.granularity)
 

@@ -1,22 +1,27 @@
 """Findings: a table with a row for each fact and rule that it breaks, ranked by how likely the fact is wrong."""
 
+import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from timeplex.auditing.base import Found
-from timeplex.auditing.case import Case
+from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS
-from timeplex.kb.formulas import without_formulas
+from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
+from timeplex.kb.readers.parquet import parquet_frame
+from timeplex.kb.write import without_formulas
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 SCHEMA = pl.Schema(
     {
@@ -58,7 +63,7 @@ class Findings:
     notes: Sequence[str] = ()
     resolved: int | None = None
     found: Sequence[Found] = ()
-    case: Case | None = None
+    case: AuditContext | None = None
     earlier: pl.DataFrame | None = None
 
     def __len__(self) -> int:
@@ -129,7 +134,7 @@ class Findings:
         return "\n".join([head, *lines])
 
 
-def rank(case: Case, found: Iterable[Found]) -> Findings:
+def rank(case: AuditContext, found: Iterable[Found]) -> Findings:
     """All findings in one table.
 
     The suspicion of a fact is 1 − Π (1 − severity) over the families of rules, with the most severe finding of each
@@ -155,7 +160,7 @@ def rank(case: Case, found: Iterable[Found]) -> Findings:
     return Findings(frame, case.rows[facts[order]], case.kb.name, len(case.facts), tuple(case.notes), None, asked, case)
 
 
-def _table(case: Case, found: Found) -> pl.DataFrame:
+def _table(case: AuditContext, found: Found) -> pl.DataFrame:
     """The findings of a rule as rows of `SCHEMA`; ranks and suspicions are to be filled in."""
     of, entities, relations = case.facts[found.fact], case.kb.entities.names, case.kb.relations.names
     known = (of.begin != spans.OPEN_BEGIN, of.end != spans.OPEN_END)
@@ -186,3 +191,44 @@ def _table(case: Case, found: Found) -> pl.DataFrame:
         },
         schema=SCHEMA,
     )
+
+
+pass
+
+
+def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
+    """A table of findings as `timeplex audit -o` writes it; only the columns that tell findings apart are kept."""
+    if isinstance(source, pl.DataFrame):
+        return _checked(source, "The earlier table")
+    path = Path(source)
+    data = file_bytes(path)
+    try:
+        frame = _parsed(path, data)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"{path} is not a table of findings.", "Give what `timeplex audit -o` wrote.") from error
+    return _checked(frame, shown(path))
+
+
+def _parsed(path: Path, data: bytes) -> pl.DataFrame:
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    if suffix in (".csv", ".tsv"):
+        return pl.read_csv(io.BytesIO(data), separator="," if suffix == ".csv" else "\t", infer_schema=False)
+    if suffix in (".jsonl", ".ndjson"):
+        return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None) if data.strip() else _empty()
+    if suffix == ".parquet":
+        return parquet_frame(data, shown(path), unpacked_limit(len(data)))
+    raise InputError(f"{path} has no suffix that says how to read it.", "Use .csv, .tsv, .jsonl or .parquet.")
+
+
+def _empty() -> pl.DataFrame:
+    return pl.DataFrame(schema=dict.fromkeys(KEY, pl.String))
+
+
+def _checked(frame: pl.DataFrame, source: str) -> pl.DataFrame:
+    missing = [name for name in KEY if name not in frame.columns]
+    if missing:
+        raise InputError(
+            f"{source} is not a table of findings: it has no column {missing[0]!r}.",
+            "Give what `timeplex audit -o` wrote.",
+        )
+    return frame.select(pl.col(KEY).cast(pl.String))

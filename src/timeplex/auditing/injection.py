@@ -24,8 +24,8 @@ from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
 from timeplex.kb.readers import read_folder
-from timeplex.kb.relation_classes import INSTANTS_A_YEAR
 from timeplex.kb.write import write_frame
+from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 
 LEAST_YEARS, MOST_YEARS = 10, 100
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from timeplex.auditing.density import Floats
+from timeplex.auditing.evidence import Floats
 from timeplex.auditing.findings import Findings
 from timeplex.kb.dates import Ints
 

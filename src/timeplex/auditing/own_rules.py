@@ -18,10 +18,10 @@ import polars as pl
 
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.files import read_toml
-from timeplex.kb import dates, spans, spellings
+from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
-from timeplex.visible import quoted
+from timeplex.text import quoted
 
 RELATION, NUMBER, DATE, SIDE = "a relation", "a whole number of at most 7 digits", "a date", '"subject" or "object"'
 
@@ -95,7 +95,7 @@ def _value(value: Any, what: str, kb: TemporalKB, where: str) -> Any:
     if what == SIDE and value in ("subject", "object"):
         return value
     if what == DATE and ((type(value) is int and abs(value) < 10**7) or isinstance(value, str | date)):
-        parsed = spellings.parse(pl.Series([str(value)]))
+        parsed = date_spellings.parse(pl.Series([str(value)]))
         first, last = dates.place(parsed, kb.granularity)
         if parsed.state[0] == State.KNOWN and not any(side.any() for side in spans.is_open((first, last))):
             return int(first[0]), int(last[0])

@@ -10,7 +10,7 @@ from typing import Any
 from timeplex.auditing.base import says
 from timeplex.auditing.findings import Findings
 from timeplex.files import write_whole
-from timeplex.visible import visible
+from timeplex.text import visible
 
 MOST = 1000
 """The most facts on a page: who has more reads the table."""

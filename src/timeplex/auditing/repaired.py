@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from timeplex.kb import dates, spellings
+from timeplex.kb import date_spellings, dates
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.problems import Kind
@@ -46,7 +46,7 @@ def trace(kb: TemporalKB, facts: Facts) -> Repaired:
 
 
 def _instants(texts: list[str], granularity: Granularity) -> tuple[Ints, Ints]:
-    return dates.place(spellings.parse(pl.Series(texts, dtype=pl.String)), granularity)
+    return dates.place(date_spellings.parse(pl.Series(texts, dtype=pl.String)), granularity)
 
 
 def _fact(kb: TemporalKB, facts: Facts, row: str, begin: int, end: int) -> int:

@@ -19,12 +19,12 @@ from timeplex.cli.show import (
     progress,
     say,
 )
-from timeplex.counting import counted
 from timeplex.errors import InputError
+from timeplex.text import counted
 
 if TYPE_CHECKING:
+    from timeplex.answers.trained import Trained
     from timeplex.auditing.findings import Findings
-    from timeplex.inference.trained import Trained
     from timeplex.kb.facts import TemporalKB
 
 
@@ -57,7 +57,7 @@ def audit(
     from timeplex.auditing.audit import audit as find
     from timeplex.auditing.base import MODEL
     from timeplex.files import check_writable
-    from timeplex.kb.source import read
+    from timeplex.sources import read
 
     for path in (output, html):
         if path is not None:
@@ -88,8 +88,8 @@ def with_models(findings: "Findings", kb: "TemporalKB", runs: "Sequence[Trained]
     """The findings of an audit together with those facts of the same KB that trained runs hold for implausible."""
     import numpy as np
 
+    from timeplex.answers.plausibility import implausible
     from timeplex.auditing.base import MODEL, Found
-    from timeplex.inference.implausible import implausible
 
     if findings.case is None:
         raise InputError("These findings do not know their KB.", "Add to what `timeplex.audit` gives.")

@@ -10,7 +10,7 @@ def datasets(data_dir: Path | None = DATA_DIR_OPTION, as_json: bool = JSON_OPTIO
 
     Example: timeplex datasets
     """
-    from timeplex.kb.benchmarks import BENCHMARKS, folder_of
+    from timeplex.datasets.benchmarks import BENCHMARKS, folder_of
 
     rows = []
     for name, benchmark in BENCHMARKS.items():

@@ -9,10 +9,10 @@ from timeplex.cli.evaluate import DEVICE_OPTION, SPLIT_OPTION
 from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say, visible
 
 if TYPE_CHECKING:
-    from timeplex.evaluation.curves import Years
     from timeplex.evaluation.diagnostics import Violations
+    from timeplex.evaluation.plots import Years
     from timeplex.kb.facts import TemporalKB
-    from timeplex.kb.orderings import Ordering
+    from timeplex.patterns.orderings import Ordering
     from timeplex.training.run import TrainedRun
 
 EXAMPLES = 5
@@ -34,9 +34,9 @@ def diagnose(
     Example: timeplex diagnose runs/yago11k --distances distances.png --years 1958..2017
     """
     from timeplex.errors import InputError
-    from timeplex.evaluation.pictures import check_picture
-    from timeplex.kb import orderings
+    from timeplex.evaluation.plots import check_picture
     from timeplex.models.loading import own_models
+    from timeplex.patterns import orderings
 
     if (across_time is None) != (fact is None):
         raise InputError("--across-time and --fact belong together.", "Give both, or none.")
@@ -148,7 +148,7 @@ def _as_json(kb: "TemporalKB", split: str, mined: "list[Ordering]", broken: "dic
 
 def _draw_distances(models: "list[TrainedRun]", path: Path, years: "Years | None") -> None:
     from timeplex.evaluation.diagnostics import time_distances
-    from timeplex.evaluation.pictures import distance_picture
+    from timeplex.evaluation.plots import distance_picture
 
     distance_picture({each.path.name: time_distances(each.model, each.timeline, years) for each in models}, path)
 
@@ -157,7 +157,7 @@ def _draw_across_time(
     models: "list[TrainedRun]", fact: tuple[str, str, str], path: Path, years: "Years | None"
 ) -> None:
     from timeplex.evaluation.diagnostics import across_time
-    from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture
+    from timeplex.evaluation.plots import FactAcrossTime, across_time_picture
 
     kb = models[0].kb
     s, r, o = kb.entities.id(fact[0]), kb.relations.id(fact[1]), kb.entities.id(fact[2])

@@ -7,8 +7,8 @@ import typer
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
 from timeplex.cli.show import FORMULAS_OPTION, JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
-from timeplex.counting import counted
 from timeplex.errors import InputError
+from timeplex.text import counted
 
 
 def discover(
@@ -32,10 +32,10 @@ def discover(
     """
     import polars as pl
 
+    from timeplex.answers.discover import SCHEMA
+    from timeplex.answers.discover import discover as search
     from timeplex.files import check_writable
-    from timeplex.inference.discover import SCHEMA
-    from timeplex.inference.discover import discover as search
-    from timeplex.kb.readers.whole import check_format
+    from timeplex.kb.readers.source_table import check_format
     from timeplex.kb.write import write_frame
 
     check_format(output)

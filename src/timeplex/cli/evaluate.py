@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
-from timeplex.counting import counted
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,7 +38,7 @@ def evaluate(
     Example: timeplex evaluate runs/yago11k --protocol published-code
     """
     from timeplex.errors import InputError
-    from timeplex.evaluation.describe import GROUPS
+    from timeplex.evaluation.report import GROUPS
 
     if by is not None and by not in GROUPS:
         raise InputError(f"There is no breakdown by {by!r}.", f"Use one of: {', '.join(GROUPS)}.")
@@ -71,10 +71,10 @@ def assess(
     """The name of the model (None for a KB) and how it does, under all filters, one, or the protocol's own (None)."""
     from timeplex.evaluation import protocol as protocols
     from timeplex.evaluation.filters import FILTERS
-    from timeplex.evaluation.link_prediction import LinkPrediction
+    from timeplex.evaluation.ranking import LinkPrediction
     from timeplex.evaluation.report import evaluate as evaluate_task
     from timeplex.evaluation.report import evaluate_baselines
-    from timeplex.kb.source import read
+    from timeplex.sources import read
     from timeplex.training.loop import choose_device
     from timeplex.training.run import RunFolder
 

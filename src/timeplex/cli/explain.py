@@ -7,7 +7,7 @@ import typer
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, named, opened
 from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, say
-from timeplex.counting import counted
+from timeplex.text import counted
 
 
 def explain(

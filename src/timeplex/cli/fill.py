@@ -7,8 +7,8 @@ import typer
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
 from timeplex.cli.show import FORMULAS_OPTION, JSON_OPTION, MODEL_OPTION, print_json, say
-from timeplex.counting import counted
 from timeplex.errors import InputError
+from timeplex.text import counted
 
 REASONS = 5
 """So many reasons why rows stay as they are get printed."""
@@ -42,17 +42,17 @@ def fill(
     import narwhals as nw
     import polars as pl
 
+    from timeplex.answers.fill import fill_frame
     from timeplex.files import check_writable
-    from timeplex.inference.fill import fill_frame
-    from timeplex.kb.readers.columns import Columns
-    from timeplex.kb.readers.whole import WRITTEN, check_format, read_whole
+    from timeplex.kb.readers.source_table import WRITTEN, check_format, read_source_table
+    from timeplex.kb.readers.table import Columns
     from timeplex.kb.write import write_frame
 
     check_format(output, WRITTEN)
     check_writable(output)
     if output.exists() and file.exists() and output.samefile(file):
         raise InputError(f"{output} is the table itself.", "Give another file with -o.")
-    table = read_whole(file, columns=Columns(subject, relation, object_, begin, end), encoding=encoding)
+    table = read_source_table(file, columns=Columns(subject, relation, object_, begin, end), encoding=encoding)
     trained = opened(run, device, models)
     with calibrating(trained):
         added = fill_frame(trained, nw.from_native(table.frame, eager_only=True), table.layout, least, str(file))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from timeplex.cli.show import JSON_OPTION, print_json, progress, say
-from timeplex.counting import counted
-from timeplex.visible import quoted
+from timeplex.text import counted, quoted
 
 if TYPE_CHECKING:
     from timeplex.kb.problems import Problems
@@ -61,9 +60,9 @@ def import_(
     Example: timeplex import careers.csv -o careers.kb --subject person --object org --relation role
     """
     from timeplex.cli.problems import show
-    from timeplex.kb.source import read
     from timeplex.kb.stats import describe
     from timeplex.kb.store import check_target
+    from timeplex.sources import read
 
     check_target(output)
     with progress("importing"):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, print_table, progress, say
-from timeplex.counting import counted
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     from timeplex.gadgets import Gadget
@@ -58,9 +58,8 @@ def check_model(
     """
     import torch
 
-    from timeplex.models.cases import variants
-    from timeplex.models.laws import LAWS, check
     from timeplex.models.loading import named_model
+    from timeplex.testing.models import LAWS, check, variants
 
     torch.set_num_threads(1)  # the tables are so small that a second thread only costs
     model = named_model(name)
@@ -101,11 +100,11 @@ def _parameters(model: "type[Model]", space: "Space") -> int:
 
 def _space_of(kb: str, data_dir: Path | None) -> "Space":
     """The space of a KB, as training by default has it: with inverse relations and the observed instants."""
-    from timeplex.kb.source import read
+    from timeplex.sources import read
+    from timeplex.training.experiment import Experiment
     from timeplex.training.recipe import Recipe
-    from timeplex.training.setup import Setup
 
-    return Setup(read(kb, data_dir=data_dir), Recipe(inverse=True)).space
+    return Experiment(read(kb, data_dir=data_dir), Recipe(inverse=True)).space
 
 
 def _yago11k() -> "Space":

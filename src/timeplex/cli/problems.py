@@ -15,8 +15,8 @@ from timeplex.cli.show import (
     progress,
     say,
 )
-from timeplex.counting import counted
 from timeplex.errors import InputError
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     from timeplex.kb.problems import Problems
@@ -37,7 +37,7 @@ def problems(
 
     Example: timeplex problems yago11k --most 3
     """
-    from timeplex.kb.source import read
+    from timeplex.sources import read
 
     if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
         # The facts of a KB can be written in more ways (.txt) than a table of problems.

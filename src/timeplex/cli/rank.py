@@ -10,11 +10,11 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, percent, print_json, print_table, progress, say, visible
-from timeplex.counting import counted
+from timeplex.text import counted
 
 if TYPE_CHECKING:
-    from timeplex.inference.trained import Trained
-    from timeplex.inference.who import Questions
+    from timeplex.answers.rank import EntityQueries
+    from timeplex.answers.trained import Trained
 
 MUCH_WORK = 3_000_000
 """So many scores are asked for in about two seconds."""
@@ -58,8 +58,8 @@ def rank(
     _show(trained, questions, rows, given)
 
 
-def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]], given: list[str]) -> None:
-    from timeplex.inference.known import ELSEWHEN
+def _show(trained: "Trained", questions: "EntityQueries", rows: list[dict[str, Any]], given: list[str]) -> None:
+    from timeplex.answers.resolve import ELSEWHEN
 
     asked = _question(trained, questions)
     s, r, o = (asked[name] or "?" for name in ("subject", "relation", "object"))
@@ -85,7 +85,7 @@ def _show(trained: "Trained", questions: "Questions", rows: list[dict[str, Any]]
 def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
     """The run, ready to be asked, once the caller's own models are known."""
     with progress(f"loading {run}"):  # the first import of torch takes seconds, too
-        from timeplex.inference.trained import load
+        from timeplex.answers.trained import load
         from timeplex.models.loading import own_models
 
         own_models(models)
@@ -98,7 +98,7 @@ def calibrating(trained: "Trained") -> Iterator[None]:
 
     Who does not look at a terminal is told in a line, if it is much work.
     """
-    from timeplex.inference.calibrate import work
+    from timeplex.answers.calibration import work
 
     asking = f"asking {trained.run.path.name}"
     with progress(asking, "steps of calibration, the first time only") as report:
@@ -135,7 +135,7 @@ def about(trained: "Trained", question: str) -> dict[str, Any]:
     }
 
 
-def _question(trained: "Trained", questions: "Questions") -> dict[str, Any]:
+def _question(trained: "Trained", questions: "EntityQueries") -> dict[str, Any]:
     """The names as the KB has them, None for what is asked for, and the time."""
     from timeplex.kb import dates
 
@@ -149,10 +149,10 @@ def _question(trained: "Trained", questions: "Questions") -> dict[str, Any]:
     }
 
 
-def _why(trained: "Trained", questions: "Questions", answer: str, *, of_answer: bool) -> list[str]:
+def _why(trained: "Trained", questions: "EntityQueries", answer: str, *, of_answer: bool) -> list[str]:
     """The facts, at the begin of the time, about the answer alone or about what is given, which all answers share."""
+    from timeplex.answers.explain import reasons_text
     from timeplex.evaluation.queries import DIRECTIONS
-    from timeplex.inference.explain import reasons_text
 
     given, r, entity = int(questions.given[0]), int(questions.r[0]), trained.kb.entities.id(answer)
     s, o = (given, entity) if questions.direction == "object" else (entity, given)

@@ -7,7 +7,7 @@ import typer
 
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.show import DATA_DIR_OPTION, say, visible
-from timeplex.counting import counted
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     from timeplex.reproduce.plan import Wish
@@ -39,11 +39,9 @@ def reproduce(
     """
     from timeplex.errors import InputError
     from timeplex.reproduce import figures as pictures
-    from timeplex.reproduce import page
-    from timeplex.reproduce.complete import is_complete
     from timeplex.reproduce.plan import Wish
     from timeplex.reproduce.records import Results
-    from timeplex.reproduce.tables import ALL
+    from timeplex.reproduce.tables import ALL, is_complete, write
 
     wish, recorded = Wish.of(tables, figures, datasets, models, seeds), Results(results)
     if not wish.cells() and "stats" not in wish.tables:
@@ -55,7 +53,7 @@ def reproduce(
             f"{results} has no results, and {runs} no finished run to evaluate.", "Leave out --no-train to train."
         )
     drawn = pictures.draw(recorded, docs / "figures")
-    path = page.write(recorded, docs)
+    path = write(recorded, docs)
     for name in wish.tables if tables else ():
         for line in [*ALL[name](recorded, wish.datasets).splitlines(), ""]:
             say(line)
@@ -69,7 +67,7 @@ def _work(
 ) -> None:
     from timeplex.cli.train import display
     from timeplex.reproduce.work import Audience, Workshop, do
-    from timeplex.training.state import Stopped
+    from timeplex.training.checkpoint import Stopped
 
     workshop = Workshop(runs, results, Path("recipes"), data_dir, device)
     try:

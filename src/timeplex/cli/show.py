@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.files import to_json
-from timeplex.visible import ACTING
-from timeplex.visible import visible as visible  # every verb takes it from here
+from timeplex.text import ACTING
+from timeplex.text import visible as visible  # every verb takes it from here
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -27,9 +27,9 @@ def split(
     Example: timeplex split careers.kb -o careers-split.kb --valid 0.1 --test 0.1 --seed 1
     """
     from timeplex.cli.stats import show_leakage
-    from timeplex.kb.source import read
     from timeplex.kb.split import leakage, split_by_time, split_randomly
     from timeplex.kb.store import check_target
+    from timeplex.sources import read
 
     check_target(output)
     with progress(f"splitting {kb}") as report:

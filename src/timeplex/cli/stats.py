@@ -15,7 +15,7 @@ from timeplex.cli.show import (
     progress,
     say,
 )
-from timeplex.counting import counted
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     from timeplex.kb.split import Leakage
@@ -29,8 +29,8 @@ def stats(kb: str = KB_ARGUMENT, data_dir: Path | None = DATA_DIR_OPTION, as_jso
 
     Example: timeplex stats yago11k
     """
-    from timeplex.kb.source import read
     from timeplex.kb.stats import describe
+    from timeplex.sources import read
 
     with progress(f"reading {kb}") as report:
         described = describe(read(kb, data_dir=data_dir, progress=report))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, progress, say, visible
-from timeplex.counting import counted
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     from timeplex.kb.facts import TemporalKB
+    from timeplex.training.checkpoint import Listener, Progress
     from timeplex.training.loop import Trainer
     from timeplex.training.recipe import Recipe
-    from timeplex.training.state import Listener, Progress
 
 
 def train(
@@ -41,10 +41,10 @@ def train(
     """
     from timeplex.errors import InputError
     from timeplex.models.loading import names_file, own_models
+    from timeplex.training.checkpoint import Stopped
+    from timeplex.training.experiment import Experiment
     from timeplex.training.loop import Trainer
     from timeplex.training.run import RunFolder
-    from timeplex.training.setup import Setup
-    from timeplex.training.state import Stopped
     from timeplex.training.tracking import track
 
     tracking = track(trackers, output, _warn)
@@ -59,7 +59,7 @@ def train(
         if not folder.is_begun:
             raise InputError(f"{output} is not a run that was begun.", "Start one with: timeplex train KB -o RUN")
         data, chosen = folder.kb(), folder.recipe()
-        folder.check_checkpoint(Setup(data, chosen))
+        folder.check_checkpoint(Experiment(data, chosen))
     else:
         if kb is None:
             raise InputError("There is nothing to learn from.", "Give a KB, such as: timeplex train sample -o RUN")
@@ -85,8 +85,8 @@ def prepare(
     kb: str, data_dir: Path | None, model: str | None, recipe: Path | None, settings: list[str]
 ) -> "tuple[TemporalKB, Recipe]":
     """The KB with dev facts, and the recipe that the options say."""
-    from timeplex.kb.source import read
-    from timeplex.training.choose import recipe_for, with_dev
+    from timeplex.sources import read
+    from timeplex.training.defaults import recipe_for, with_dev
 
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, progress=report)

@@ -30,7 +30,7 @@ def tune(
     from timeplex.cli.train import prepare
     from timeplex.errors import InputError
     from timeplex.training import tune as tuning
-    from timeplex.training.state import Stopped
+    from timeplex.training.checkpoint import Stopped
 
     if search not in ("all", "paper"):
         raise InputError(f"{search!r} is not a search.", "Use all or paper.")

@@ -10,8 +10,8 @@ from timeplex.cli.rank import RUN_ARGUMENT, about, calibrating, named, opened
 from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, say, sparkline
 
 if TYPE_CHECKING:
-    from timeplex.evaluation.curves import Curve
-    from timeplex.inference.trained import Trained
+    from timeplex.answers.trained import Trained
+    from timeplex.evaluation.plots import Curve
 
 COLUMNS = 60
 """The most bars that a curve has in the terminal."""
@@ -40,7 +40,7 @@ def when(
 
     Example: timeplex when runs/sample "Angela Merkel" headOfGovernment Germany --plot when.png
     """
-    from timeplex.evaluation.pictures import check_picture
+    from timeplex.evaluation.plots import check_picture
 
     if plot is not None:
         check_picture(plot)
@@ -128,7 +128,7 @@ def _reasons(trained: "Trained", s: int, r: int, o: int, begin: str, window: tup
     """The facts that speak for the begin of the span rather than for the rest of the window."""
     import numpy as np
 
-    from timeplex.inference.explain import dating_reasons
+    from timeplex.answers.explain import dating_reasons
 
     timeline = trained.timeline
     here = int(timeline.position([trained.asking.span(begin)[0]])[0])
@@ -144,7 +144,7 @@ def _draw(
     window: tuple[int, int],
     path: Path,
 ) -> None:
-    from timeplex.evaluation.pictures import Prediction, when_picture
+    from timeplex.evaluation.plots import Prediction, when_picture
     from timeplex.kb import dates
     from timeplex.kb.dates import Granularity
 

@@ -1,6 +1,8 @@
 """Ranks of the gold answers among all entities, under several filters at once."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -8,9 +10,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.errors import InputError
-from timeplex.evaluation.filters import Forgiven, OnDemand
-from timeplex.evaluation.protocol import SpanScore, Ties
-from timeplex.evaluation.queries import Direction, PlacedFacts, Scorer
+from timeplex.evaluation.filters import Filter, Forgiven, OnDemand, allowance
+from timeplex.evaluation.protocol import Protocol, SpanScore, Ties
+from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
+from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.kb.timeline import Timeline
 
 TIE_SHARE = {"realistic": 0.5, "pessimistic": 1.0, "optimistic": 0.0}
 """How much of an entity that ties with the gold stands above it."""
@@ -45,7 +49,7 @@ def rank(
     """
     device = device or torch.device("cpu")
     ranks: dict[str, Ranks] = {name: np.empty(len(queries)) for name in forgiven}
-    on_demand = [allowance.most for allowance in forgiven.values() if isinstance(allowance, OnDemand)]
+    on_demand = [known.most for known in forgiven.values() if isinstance(known, OnDemand)]
     size = min(max(1, CHUNK_BYTES // (4 * entities)), *on_demand, len(queries) or 1)
     for start in range(0, len(queries), size):
         stop = min(start + size, len(queries))
@@ -56,8 +60,8 @@ def rank(
         _check(rows, (stop - start, entities))
         table = _Table(rows, o if direction == "object" else s, ties, None if last is None else last.to(device))
         above = table.above()
-        for name, allowance in forgiven.items():
-            here = allowance.rows(start, stop)
+        for name, known in forgiven.items():
+            here = known.rows(start, stop)
             instants = torch.from_numpy(here.of).to(device)
             ranks[name][start:stop] = (1 + (above * instants - table.forgiven(here)) / instants).cpu().numpy()
     return ranks
@@ -120,3 +124,54 @@ def _check(rows: Tensor, shape: tuple[int, int]) -> None:
     # The sum is cheaper than looking at every score; it is no number also if +∞ and −∞ meet, so look again.
     if bool(rows.sum().isnan()) and bool(rows.isnan().any()):
         raise InputError("Some scores are not numbers (NaN).", "A rank among them would mean nothing: fix the scorer.")
+
+
+pass
+
+
+@dataclass(frozen=True)
+class LinkPrediction:
+    """The queries that some facts of a KB are, with all that is known of their answers in any split.
+
+    Spans are scored on the scorer's `timeline`; filters count the instants that the protocol names.
+    """
+
+    kb: TemporalKB
+    facts: Facts
+    timeline: Timeline
+    protocol: Protocol
+    filters: Sequence[Filter]
+
+    @cached_property
+    def queries(self) -> PlacedFacts:
+        """The facts on the scorer's timeline."""
+        return PlacedFacts.of(self.facts, self.timeline)
+
+    @cached_property
+    def forgiven(self) -> dict[Direction, dict[str, Forgiven | OnDemand]]:
+        """What each filter forgives, by direction."""
+        timeline = self.kb.timeline(self.protocol.instants)
+        queries, known = PlacedFacts.of(self.facts, timeline), PlacedFacts.of(self.kb.facts, timeline)
+        return {
+            direction: {name: allowance(queries, known, direction, name) for name in self.filters}
+            for direction in DIRECTIONS
+        }
+
+    @cached_property
+    def unseen(self) -> torch.Tensor:
+        """Which entities have no training fact: (entities,)."""
+        return torch.from_numpy(~self.kb.train.mentioned(len(self.kb.entities)))
+
+    def ranks(self, scorer: Scorer, direction: Direction, device: torch.device | None = None) -> dict[str, Ranks]:
+        """The gold's rank for each fact, by filter: (n,) each."""
+        return rank(
+            scorer,
+            self.queries,
+            self.forgiven[direction],
+            direction,
+            entities=len(self.kb.entities),
+            ties=self.protocol.ties,
+            span_score=self.protocol.span_score,
+            last=self.unseen if self.protocol.unseen == "last" and bool(self.unseen.any()) else None,
+            device=device,
+        )

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from timeplex.gadgets.evidence import Evidence
-from timeplex.gadgets.words import Words
+from timeplex.gadgets.words import Describer
 from timeplex.registry import register_in
 
 Form = Literal["paper", "published-code"]
@@ -103,7 +103,7 @@ class Gadget(nn.Module, ABC):
     def reasons(self, s: int, r: int, o: int, t: int) -> list[Reason]:
         """The training facts behind a score, strongest first; their values sum to it."""
 
-    def sentence(self, reason: Reason, relation: int, words: Words) -> str:
+    def sentence(self, reason: Reason, relation: int, words: Describer) -> str:
         """A reason for a question about a relation in one sentence without a full stop: the fact, and what it means."""
         return f"{words.fact(reason.fact)}; the question lies {words.apart(reason.gap)}"
 

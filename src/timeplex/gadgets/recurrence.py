@@ -8,13 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from timeplex.counting import counted
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
-from timeplex.gadgets.evidence import Evidence, to_numpy, to_torch
-from timeplex.gadgets.gaps import density, recurring
-from timeplex.gadgets.words import Words, verdict
+from timeplex.gadgets.evidence import Evidence, density, recurring, to_numpy, to_torch
+from timeplex.gadgets.words import Describer, verdict
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
+from timeplex.text import counted
 
 NONE = np.iinfo(np.int64).max
 """The gap where there is no evidence."""
@@ -110,7 +109,7 @@ class Recurrence(Gadget):
         nearest = np.lexsort((self.evidence.t[fact], np.abs(gap)))[0]
         return [Reason(int(self.evidence.rows[fact[nearest]]), "both", int(gap[nearest]), score)]
 
-    def sentence(self, reason: Reason, relation: int, words: Words) -> str:
+    def sentence(self, reason: Reason, relation: int, words: Describer) -> str:
         """The other time, and whether and after how long the relation recurs."""
         fact, name = words.fact(reason.fact), words.relation(relation)
         if not bool(self.recurs[relation]):

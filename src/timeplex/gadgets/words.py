@@ -7,7 +7,7 @@ from timeplex.kb.facts import TemporalKB
 
 
 @dataclass(frozen=True, eq=False)
-class Words:
+class Describer:
     """The names and the calendar of a KB, for sentences about its training facts."""
 
     kb: TemporalKB

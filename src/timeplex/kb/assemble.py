@@ -13,18 +13,17 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from timeplex.counting import counted
 from timeplex.errors import InputError
-from timeplex.kb import dates, spans, spellings, unread
-from timeplex.kb.alike import Alike, best_spellings
+from timeplex.kb import date_checks, date_spellings, dates, spans
+from timeplex.kb.date_checks import placeholders
 from timeplex.kb.date_forms import iso
+from timeplex.kb.date_spellings import USUAL, DateStyle, Decided
 from timeplex.kb.dates import Dates, Granularity, Ints, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
-from timeplex.kb.names import Names, encode
-from timeplex.kb.placeholders import placeholders
+from timeplex.kb.names import Alike, Names, best_spellings, encode
 from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems
-from timeplex.kb.spellings import USUAL, DateStyle, Decided
-from timeplex.kb.table import Table
+from timeplex.kb.readers.table import Table
+from timeplex.text import counted
 
 Mask = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -278,7 +277,7 @@ def _read_dates(
     columns: Sequence[tuple[list[NDArray[np.int32]], pl.Series]], style: DateStyle
 ) -> tuple[_DateColumn, _DateColumn, Decided]:
     """The begins and the ends, which show together how dates are written."""
-    (begin, end), decided = spellings.parse_together([texts for _, texts in columns], style)
+    (begin, end), decided = date_spellings.parse_together([texts for _, texts in columns], style)
     (((begins,), begin_texts), ((ends,), end_texts)) = columns
     return _DateColumn(begin_texts, begin, begins), _DateColumn(end_texts, end, ends), decided
 
@@ -304,11 +303,11 @@ def _judge_unread(rows: _Rows, begin: _DateColumn, end: _DateColumn, style: Date
         stated += int(counts[column.parsed.state != State.OPEN].sum())
         for at in np.flatnonzero((column.parsed.state == State.UNREADABLE) & (counts > 0)).tolist():
             found[str(column.texts[at])] += int(counts[at])
-    if found.total() <= unread.MOST_UNREAD * stated:
+    if found.total() <= date_checks.MOST_UNREAD * stated:
         return
     if not style.allow_unread:
-        raise unread.refusal(stated, unread.shapes(found))
-    rows.notes.append(unread.sentence(stated, unread.shapes(found)) + " They were taken as open.")
+        raise date_checks.refusal(stated, date_checks.shapes(found))
+    rows.notes.append(date_checks.sentence(stated, date_checks.shapes(found)) + " They were taken as open.")
 
 
 def _open_placeholders(rows: _Rows, begin: _DateColumn, end: _DateColumn) -> None:
@@ -346,10 +345,10 @@ def _note_decision(
     """Say what the dates as a whole showed of how they are written."""
     style, example = decided.style, decided.shown_by
     if style.format == "excel" and example:
-        day = dates.write(spellings.parse(pl.Series([example]), style).first, Granularity.DAY)[0]
+        day = dates.write(date_spellings.parse(pl.Series([example]), style).first, Granularity.DAY)[0]
         rows.notes.append(f"Numbers such as {example} were read as the days of a spreadsheet: {day}.")
         return
-    unclear = [spellings.either_first(column.texts) for column in (begin, end)]
+    unclear = [date_spellings.either_first(column.texts) for column in (begin, end)]
     if not any(mask.any() for mask in unclear):
         return
     text = min(text for column, mask in zip((begin, end), unclear, strict=True) for text in column.texts.filter(mask))
@@ -405,7 +404,7 @@ def _report_odd(rows: _Rows, role: str, column: _DateColumn) -> None:
     """Report what cannot be read, does not say the year, is approximate, or may be in one of several years."""
 
     def unreadable(row: int) -> str:
-        option = unread.suggest(column.text(row))
+        option = date_checks.suggest(column.text(row))
         return f"is not a date{f' (try {option})' if option else ''}; it was taken as open"
 
     def uncertain(row: int) -> str:

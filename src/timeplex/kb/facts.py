@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
 
-from timeplex.counting import counted
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity, Ints
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
 from timeplex.kb.timeline import Kind, Timeline
+from timeplex.text import counted
 
 if TYPE_CHECKING:
     import pandas as pd

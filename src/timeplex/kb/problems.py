@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import polars as pl
 
-from timeplex.kb.alike import Alike
+from timeplex.kb.names import Alike
 
 
 class Kind(StrEnum):

@@ -7,6 +7,7 @@ them: that is the rule for tables that people open (see `kb.formulas`). Other fo
 
 import gzip
 import io
+import re
 from pathlib import Path
 
 import polars as pl
@@ -14,7 +15,45 @@ import polars as pl
 from timeplex.errors import InputError
 from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
-from timeplex.kb.formulas import without_formulas
+
+SIGNS = "-=+@＝＋－＠"
+SEPARATORS = ",;|\t\r\n"
+BLANK = r"[^\S\t\r\n]|[\"\ufeff\u200b]"
+"""What a spreadsheet may pass over at the begin of a cell."""
+
+NUMBER = r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?%?|-\d{4,}-\d\d(?:-\d\d)?|-"
+
+CANDIDATE = rf"[{SIGNS}\t\r\n]"
+FORMULA = re.compile(
+    rf"""^(?=[\t\r\n])
+    | ^ ((?:{BLANK})*) (?=[{SIGNS}]) (?! (?:{NUMBER}) (?:{BLANK})* \Z)
+    | ([{SEPARATORS}]) ((?:{BLANK})*) (?=[{SIGNS}]) (?! (?:{NUMBER}) (?:{BLANK})* (?: \Z | [{SEPARATORS}] ))""",
+    re.VERBOSE,
+)
+
+
+def harmless(text: str) -> str:
+    """The text with an apostrophe before each formula."""
+    return FORMULA.sub(lambda found: f"{found[2] or ''}'{found[1] or found[3] or ''}", text)
+
+
+def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table whose texts, column names included, are harmless; numbers stay numbers."""
+    changed = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    changed = changed.with_columns(_harmless(column) for column in changed if column.dtype == pl.String)
+    names: list[str] = []
+    for name in map(harmless, frame.columns):
+        names.append(f"'{name}" if name in names else name)
+    return changed.rename(dict(zip(frame.columns, names, strict=True)))
+
+
+def _harmless(column: pl.Series) -> pl.Series:
+    """Only what may hold a formula is looked at text by text."""
+    odd = column.filter(column.str.contains(CANDIDATE)).unique()
+    return column.replace(odd, pl.Series([harmless(text) for text in odd], dtype=pl.String))
+
+
+pass
 
 
 def write_file(kb: TemporalKB, path: Path, split: str | None = None, *, formulas: bool = True) -> None:

@@ -1,8 +1,7 @@
 """ComplEx (Trouillon et al. 2016): DistMult with complex vectors, which can tell subject from object."""
 
 from timeplex.models.base import Options, Space, register
-from timeplex.models.scorers import ComplExScorer
-from timeplex.models.vector import StaticModel
+from timeplex.models.vector import ComplExScorer, StaticModel
 
 
 @register("complex")

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn.functional import dropout
 
 from timeplex.models import base
-from timeplex.models.algebra import dot
 from timeplex.models.base import Model, Space, by_group, register
+from timeplex.models.query_vector import dot
 
 
 class Options(base.Options):

@@ -1,8 +1,7 @@
 """DistMult (Yang et al. 2015): a relation weighs the agreement of subject and object, feature by feature."""
 
 from timeplex.models.base import Options, Space, register
-from timeplex.models.scorers import DistMultScorer
-from timeplex.models.vector import StaticModel
+from timeplex.models.vector import DistMultScorer, StaticModel
 
 
 @register("distmult")

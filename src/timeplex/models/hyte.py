@@ -8,10 +8,9 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from timeplex.models import base
-from timeplex.models.algebra import dot
 from timeplex.models.base import Model, Space, by_group, register
-from timeplex.models.scorers import ScorerName, scorer
-from timeplex.models.sides import Side, minus_distance
+from timeplex.models.query_vector import QueryVector, dot, minus_distance
+from timeplex.models.vector import ScorerName, scorer
 
 
 class Options(base.Options):
@@ -88,10 +87,10 @@ class HyTE(Model):
     def _of(self, table: Tensor, query: Tensor, t: Tensor) -> Tensor:
         """The scores of all rows of the table; for distances they are projected once a bin."""
         if self.scorer.norm is None:
-            return Side(query, table).of_all()
+            return QueryVector(query, table).of_all()
 
         def score(bin_: Tensor, rows: Tensor) -> Tensor:
-            return Side(rows, project(table, self.normal[bin_]), norm=self.scorer.norm).of_all()
+            return QueryVector(rows, project(table, self.normal[bin_]), norm=self.scorer.norm).of_all()
 
         return by_group(query, self.bin_of[t], score)
 

@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 
 from timeplex.models import base
-from timeplex.models.algebra import broadcast
 from timeplex.models.base import Space, register
-from timeplex.models.scorers import ScorerName, scorer
-from timeplex.models.vector import VectorModel
+from timeplex.models.query_vector import broadcast
+from timeplex.models.vector import ScorerName, VectorModel, scorer
 
 # Tokens of a date: the ten digits of a year at four places each, its sign, twelve months, the ten digits of a day.
 SIGN, MONTH, DAY, TOKENS = 40, 42, 54, 74

@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from timeplex.models import base
-from timeplex.models.algebra import broadcast, dot, multiply, multiply_conjugate
 from timeplex.models.base import Space, register, tuned
-from timeplex.models.sides import Side, TimeLinearModel
+from timeplex.models.query_vector import QueryVector, TimeLinearModel, broadcast, dot, multiply, multiply_conjugate
 
 WEIGHTS = tuned(0.0, 2.0, 5.0, 7.0, 10.0)  # the paper's grid
 
@@ -49,14 +48,16 @@ class TimePlex(TimeLinearModel):
         self.time = self.table(space.instants, width)
         self.after_step()
 
-    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
+    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> QueryVector:
         """All terms with the object fold into one query vector; the α term is the same for all objects."""
         subject, with_object = self.rows(self.entity, s), self._beside_object(s, r)
         timed = multiply_conjugate(with_object, time) if self._paper else multiply(with_object, time)
         query = multiply(subject, self.rows(self.relation_so, r)) + timed
-        return Side(query, self.entity, lambda: self.options.alpha * dot(multiply(subject, self.relation_st[r]), time))
+        return QueryVector(
+            query, self.entity, lambda: self.options.alpha * dot(multiply(subject, self.relation_st[r]), time)
+        )
 
-    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
+    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> QueryVector:
         """All terms with the subject fold into one query vector; the β term is the same for all subjects."""
         object_, options = self.rows(self.entity, o), self.options
         untimed, with_subject = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
@@ -66,14 +67,14 @@ class TimePlex(TimeLinearModel):
             untimed = torch.add(untimed, time, alpha=options.gamma)
         query = multiply_conjugate(untimed, object_) + multiply_conjugate(with_subject, time)
         first, second = (object_, time) if self._paper else (time, object_)
-        return Side(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), second))
+        return QueryVector(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), second))
 
-    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """All terms with time fold into one query vector; the first term is the same at all times."""
         subject, object_, with_object = self.rows(self.entity, s), self.rows(self.entity, o), self._beside_object(s, r)
         with_time = multiply(with_object, object_) if self._paper else multiply_conjugate(with_object, object_)
         query = torch.add(with_time, multiply(subject, self.rows(self.relation_st, r)), alpha=self.options.alpha)
-        return Side(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), object_))
+        return QueryVector(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), object_))
 
     def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
         """The four products of the formula, each with its weight."""

@@ -2,9 +2,8 @@
 
 from torch import Tensor
 
-from timeplex.models.algebra import dot, multiply, multiply_conjugate
 from timeplex.models.base import Options, Space, register
-from timeplex.models.sides import Side, TimeLinearModel
+from timeplex.models.query_vector import QueryVector, TimeLinearModel, dot, multiply, multiply_conjugate
 
 
 class _Turning(TimeLinearModel):
@@ -21,18 +20,18 @@ class _Turning(TimeLinearModel):
         """ρ(r, t) = r ∘ t."""
         return multiply(self.rows(self.relation, r), time)
 
-    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
+    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> QueryVector:
         """s ∘ ρ."""
-        return Side(multiply(self.rows(self.entity, s), self.relation_at(r, time)), self.entity)
+        return QueryVector(multiply(self.rows(self.entity, s), self.relation_at(r, time)), self.entity)
 
-    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
+    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> QueryVector:
         """ρ̄ ∘ o."""
-        return Side(multiply_conjugate(self.relation_at(r, time), self.rows(self.entity, o)), self.entity)
+        return QueryVector(multiply_conjugate(self.relation_at(r, time), self.rows(self.entity, o)), self.entity)
 
-    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """Re⟨s, r ∘ t, ō⟩ is the dot product of t with conj(s ∘ r) ∘ o."""
         turned = multiply(self.rows(self.entity, s), self.rows(self.relation, r))
-        return Side(multiply_conjugate(turned, self.rows(self.entity, o)), self.time)
+        return QueryVector(multiply_conjugate(turned, self.rows(self.entity, o)), self.time)
 
 
 @register("tcomplex")
@@ -56,7 +55,7 @@ class TNTComplEx(_Turning):
         """ρ(r, t) = r ∘ t + r⁰."""
         return super().relation_at(r, time) + self.rows(self.untimed, r)
 
-    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """As TComplEx, and Re⟨s, r⁰, ō⟩ at all times."""
         side = super().time_side(s, r, o)
         return side._replace(constant=lambda: dot(multiply(self.entity[s], self.untimed[r]), self.entity[o]))

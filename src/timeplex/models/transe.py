@@ -6,8 +6,7 @@ from pydantic import Field
 
 from timeplex.models import base
 from timeplex.models.base import Space, register
-from timeplex.models.scorers import TransEScorer
-from timeplex.models.vector import StaticModel
+from timeplex.models.vector import StaticModel, TransEScorer
 
 
 class Options(base.Options):

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timeplex.evaluation.curves import Curve, Distances, Years
-from timeplex.evaluation.pictures import FactAcrossTime, across_time_picture, distance_picture
-from timeplex.kb.benchmarks import BENCHMARKS
+from timeplex.datasets.benchmarks import BENCHMARKS
+from timeplex.evaluation.plots import Curve, Distances, FactAcrossTime, Years, across_time_picture, distance_picture
 from timeplex.kb.dates import Granularity
 from timeplex.reproduce.plan import FIGURES, MODELS, Cell
 from timeplex.reproduce.records import Results, Values

@@ -4,8 +4,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from timeplex.datasets.benchmarks import BENCHMARKS
 from timeplex.errors import InputError
-from timeplex.kb.benchmarks import BENCHMARKS
 
 DATASETS = ("yago11k", "wikidata12k", "icews14", "icews05-15")
 """By size, so that the first results come soon."""

@@ -7,8 +7,11 @@ all.
 """
 
 import json
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from statistics import fmean, stdev
@@ -20,6 +23,7 @@ from timeplex.reproduce.plan import DATASETS, MODELS, PAIRS, SEEDS, Cell
 
 if TYPE_CHECKING:
     import polars as pl
+
 
 Values = dict[str, Any]
 
@@ -189,3 +193,17 @@ def _at(values: Any, path: Sequence[str]) -> float | None:
             return None
         values = values[step]
     return float(values)
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Everything: table → data set → model → number, or metric → number; percent, as printed."""
+    return tomllib.loads(files("timeplex.reproduce").joinpath("published.toml").read_text(encoding="utf-8"))
+
+
+def printed(table: str, *path: str) -> float | None:
+    """The number at a path of a table; None if the paper has none."""
+    values: Any = published()[table]
+    for step in path:
+        values = values.get(step, {})
+    return None if values == {} else float(values)

@@ -1,14 +1,17 @@
 """The tables of docs/results.md from records and the paper's numbers, in Markdown."""
 
+import re
 from collections.abc import Callable, Sequence
+from importlib.resources import files
 from itertools import product
+from pathlib import Path
 
-from timeplex.counting import counted
-from timeplex.kb.benchmarks import BENCHMARKS
-from timeplex.reproduce.figures import likeliest
+from timeplex.datasets.benchmarks import BENCHMARKS
+from timeplex.files import write_whole
+from timeplex.reproduce.figures import likeliest, shows
 from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, PAIRS, SEEDS, TABLES, Cell, Wish
-from timeplex.reproduce.published import printed, published
-from timeplex.reproduce.records import Results, Values, command, figure, pair_name
+from timeplex.reproduce.records import Results, Values, command, figure, pair_name, printed, published
+from timeplex.text import counted
 
 NONE = "–"
 PRESET = "published-code"
@@ -326,3 +329,75 @@ ALL: dict[str, Callable[..., str]] = {
     "stats": stats,
 }
 """The tables that can be asked for."""
+
+
+pass
+
+NAME = "results.md"
+PLACE = re.compile(r"^\[\[(\w+)(?: ([\w-]+))?\]\]$", re.MULTILINE)
+
+OTHERS = {
+    "missing": missing,
+    "significance": significance,
+    "births": births,
+    "provenance": provenance,
+}
+"""What stands on the page beside the tables that can be asked for."""
+
+ALT = {
+    "distance": "Distance of time embeddings against the gap between them",
+    "across-time": "Probability of two births over the years, by model",
+}
+
+
+def text(results: Results) -> str:
+    """The page, from what is recorded."""
+    template = files("timeplex.reproduce").joinpath(NAME).read_text(encoding="utf-8")
+    makers = {**ALL, **OTHERS}
+
+    def put(place: re.Match[str]) -> str:
+        kind, name = place.groups()
+        return _figure(name, results) if kind == "figure" else makers[kind](results)
+
+    return PLACE.sub(put, template)
+
+
+def _figure(name: str, results: Results) -> str:
+    """The picture, once something of it is recorded, and whose part is missing."""
+    found = results.read(f"figures/{name}")
+    shown = f"![{ALT[name]}](figures/{name}.png)\n\n[The same as SVG](figures/{name}.svg)." if found else ""
+    datasets, models = FIGURES[name]
+    if name == "distance":
+        absent = [title(dataset) for dataset in datasets if dataset not in (found or {})]
+    else:
+        curves = [fact["curves"] for fact in (found or {}).values()]
+        absent = [MODELS[model] for model in models if not curves or any(model not in each for each in curves)]
+    lacking = f"Not there yet: {', '.join(absent)} (`timeplex reproduce --figure {name}`)." if absent else ""
+    return "\n\n".join(part for part in (shown, lacking) if part)
+
+
+def write(results: Results, docs: Path) -> Path:
+    """Write the page into the folder of documents."""
+    path = docs / NAME
+    write_whole(path, text(results).encode())
+    return path
+
+
+def is_complete(wish: Wish, results: Results) -> bool:
+    """Whether nothing is left to be trained, evaluated, counted, compared or gathered."""
+    return (
+        all(results.has(cell) for cell in wish.cells())
+        and not ("stats" in wish.tables and any(not results.read(f"{each}/stats") for each in wish.datasets))
+        and not ("link" in wish.tables and any(not _is_compared(each, results) for each in wish.datasets))
+        and all(_is_gathered(name, wish, results) for name in wish.figures)
+    )
+
+
+def _is_compared(dataset: str, results: Results) -> bool:
+    return len(results.comparisons(dataset)) == len(PAIRS)
+
+
+def _is_gathered(name: str, wish: Wish, results: Results) -> bool:
+    found, (datasets, models) = results.read(f"figures/{name}") or {}, FIGURES[name]
+    cells = [Cell(dataset, model, 0) for dataset in datasets for model in models if dataset in wish.datasets]
+    return all(shows(name, found, cell) for cell in cells)

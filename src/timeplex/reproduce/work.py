@@ -9,17 +9,17 @@ from pathlib import Path
 
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
-from timeplex.kb.source import read
 from timeplex.kb.stats import describe
 from timeplex.reproduce import figures
 from timeplex.reproduce.measure import compare_ranks, has_lasting_facts, kept_ranks, measure, ranks_of_test
 from timeplex.reproduce.plan import FIGURES, PAIRS, Cell, Wish
 from timeplex.reproduce.records import Results, pair_name
+from timeplex.sources import read
 from timeplex.training import recipe as recipes
+from timeplex.training.checkpoint import Listener, Stopped
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun
-from timeplex.training.state import Listener, Stopped
 
 
 @dataclass(frozen=True)

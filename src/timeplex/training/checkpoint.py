@@ -8,22 +8,214 @@ latest.json: format, file (the tensors), sha256 (of that file), state, state_sha
 """
 
 import hashlib
+import math
 import os
 import re
 import secrets
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
-from safetensors.torch import save
-from torch import Tensor
+import torch
+from pydantic import AfterValidator, Field, FiniteFloat, NonNegativeInt, TypeAdapter, ValidationError
+from safetensors.torch import load, save
+from torch import Tensor, nn
 
 from timeplex.errors import DamagedError, InputError, TimeplexError
-from timeplex.files import checksum, is_temporary, remove_file, remove_if_empty, to_json, write_whole
-from timeplex.stored import Record, parse_json, read_json, refuse_link
-from timeplex.stored import read as read_file
-from timeplex.training.state import State
-from timeplex.training.tables import decoded
+from timeplex.files import (
+    Record,
+    checksum,
+    is_temporary,
+    parse_json,
+    read_json,
+    refuse_link,
+    remove_file,
+    remove_if_empty,
+    to_json,
+    write_whole,
+)
+from timeplex.files import read as read_file
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
+    """Training was stopped by Ctrl-C or another signal, after a checkpoint."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.code = 128 + number
+        """The exit code that says so."""
+
+
+def _none_or_all(figures: dict[str, float]) -> dict[str, float]:
+    if figures and "mrr" not in figures:
+        raise ValueError("figures without MRR")
+    return figures
+
+
+Dev = Annotated[dict[str, FiniteFloat], AfterValidator(_none_or_all)]
+"""Figures on dev; none where there are no dev facts."""
+
+Seconds = Annotated[FiniteFloat, Field(ge=0)]
+Precision = Literal["float32", "bfloat16"]
+
+
+class Epoch(Record):
+    """A line of the trace."""
+
+    epoch: Annotated[int, Field(ge=1)]
+    step: NonNegativeInt
+    loss: FiniteFloat
+    lr: Annotated[FiniteFloat, Field(gt=0)]
+    seconds: Seconds
+    dev: Dev = Field(default_factory=dict)
+
+
+class Gadgets(Record):
+    """What metrics.json says of phase 2."""
+
+    base_dev: Dev
+    dev: Dev
+    weights: dict[str, FiniteFloat]
+    seconds: Seconds
+
+
+class Metrics(Record):
+    """What metrics.json says."""
+
+    dev: Dev
+    protocol: str
+    best_epoch: NonNegativeInt
+    epochs: NonNegativeInt
+    seconds: Seconds
+    precision: Precision
+    parameters: NonNegativeInt
+    machine: dict[str, Any]
+    phase2: Gadgets | None = None
+
+
+@dataclass
+class State:
+    """Where training stands; with the tables and the optimiser's sums it is all that a resume needs."""
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    loss_sum: float = 0.0
+    learning_rate: float = 0.0
+    best: float | None = None
+    best_epoch: int = -1
+    looks_since_best: int = 0
+    looks_since_lowered: int = 0
+    seconds: float = 0.0
+    precision: str = "float32"
+    precision_reason: str = ""
+    diverged: str = ""  # what was found when training diverged, which ends it
+    trace: list[dict[str, Any]] = field(default_factory=list)
+
+    def is_possible(self, epochs: int, batches: int, learning_rate: float) -> bool:
+        """Whether a training of at most so many epochs of batches, by a learning rate that only falls, can be here."""
+        counts = (self.step, self.epoch, self.batch, self.looks_since_best, self.looks_since_lowered)
+        return (
+            min(counts) >= 0
+            and self.epoch <= epochs
+            and self.batch <= batches
+            and -1 <= self.best_epoch < max(self.epoch, 1)
+            and (self.best is None or math.isfinite(self.best))
+            and math.isfinite(self.loss_sum)
+            and 0 < self.learning_rate <= learning_rate
+            and 0 <= self.seconds < math.inf
+            and self.precision in ("float32", "bfloat16")
+            and _is_trace(self.trace, self.epoch)
+        )
+
+
+def _is_trace(trace: list[dict[str, Any]], epochs: int) -> bool:
+    """Whether there is a line for each epoch."""
+    try:
+        lines = TypeAdapter(list[Epoch]).validate_python(trace)
+    except ValidationError:
+        return False
+    return [line.epoch for line in lines] == list(range(1, epochs + 1))
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a listener hears after each batch, and once more when an epoch has `ended`."""
+
+    epoch: int  # from 1
+    epochs: int
+    batch: int
+    batches: int
+    loss: float
+    dev: float | None  # the last look
+    best: float | None
+    seconds: float
+    ended: bool
+    gadgets: str = ""  # those that learn in phase 2
+    doing: str = ""  # what goes on if nothing is learned
+
+
+Listener = Callable[[Progress], None]
+
+
+LARGEST = 1e9
+"""No learned number is larger; products of three of them, summed over an embedding and a span, are still finite."""
+
+TOLERANCE = 1e-3
+"""So much may statistics differ that two machines have computed from the same facts."""
+
+AGAIN = "Train it again, or get the folder anew."
+
+
+def unpack(content: bytes, expected: Mapping[str, Tensor], source: object) -> dict[str, Tensor]:
+    """The tables in the content of a file, by name, if they are like the expected ones (which may be on `meta`)."""
+    if nbytes(expected) > len(content):
+        raise DamagedError(f"{source} holds a model of another shape.", AGAIN)
+    tables = decoded(content, source)
+    if set(tables) != set(expected):
+        raise DamagedError(f"{source} holds the tables of another model.", AGAIN)
+    for name, table in tables.items():
+        check(table, expected[name], name, source)
+    return tables
+
+
+def decoded(content: bytes, source: object) -> dict[str, Tensor]:
+    """All tables of a file; their sizes are bounded by that of the file."""
+    try:
+        return load(content)
+    except Exception as error:  # whatever the library raises
+        raise DamagedError(f"{source} is not a readable safetensors file.", AGAIN) from error
+
+
+def check(table: Tensor, expected: Tensor, name: str, source: object, largest: float = LARGEST) -> None:
+    """Refuse a table of another shape or type than expected, and numbers that no training leaves."""
+    if table.shape != expected.shape or table.dtype != expected.dtype:
+        raise DamagedError(f"{source} holds a model of another shape: {name[:60]} is {tuple(table.shape)}.", AGAIN)
+    if table.is_floating_point() and not bool((table.abs() <= largest).all()):
+        raise DamagedError(f"{source} holds numbers that are not finite or far too large, in {name[:60]}.", AGAIN)
+
+
+def check_statistics(module: nn.Module, tables: Mapping[str, Tensor], source: object) -> None:
+    """Refuse a file whose statistics are not those that a new module has computed from the facts."""
+    for name, fresh in module.named_buffers():
+        if name.endswith("strength") or name not in tables:
+            continue  # a weight that was chosen on dev
+        stored = tables[name]
+        if not torch.allclose(stored.double(), fresh.double(), rtol=TOLERANCE, atol=TOLERANCE):
+            raise DamagedError(f"{source} holds statistics of other facts than those of the run's KB.", AGAIN)
+        if fresh.is_floating_point() and not torch.equal(stored.sign(), fresh.sign()):
+            raise DamagedError(f"{source} holds statistics of other facts than those of the run's KB.", AGAIN)
+
+
+def nbytes(tables: Mapping[str, Tensor]) -> int:
+    """How many bytes tables take."""
+    return sum(table.numel() * table.element_size() for table in tables.values())
+
+
+pass
+pass
 
 POINTER = "latest.json"
 STEP = re.compile(r"step-\d{9}(-[0-9a-f]{8})?\.safetensors")

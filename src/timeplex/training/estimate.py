@@ -12,9 +12,9 @@ from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.evaluation.ranking import rank
 from timeplex.gadgets import Gadget
 from timeplex.training.batches import random
+from timeplex.training.gadget_training import GadgetTrainer
 from timeplex.training.loop import Trainer
 from timeplex.training.objective import Objective
-from timeplex.training.phase2 import GadgetTrainer
 
 ENOUGH = 0.4
 """Seconds of work after which no more is measured."""

@@ -21,21 +21,18 @@ from timeplex.errors import DamagedError, DivergedError, InputError
 from timeplex.files import to_json, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
-from timeplex.training import checkpoint, tables
-from timeplex.training.batches import Batch, Batches, random
-from timeplex.training.divergence import Diverged, check_tables, finite_loss
-from timeplex.training.negatives import Candidates, Negatives
-from timeplex.training.objective import Objective
+from timeplex.text import quoted
+from timeplex.training import checkpoint
+from timeplex.training.batches import Batch, Batches, Candidates, Negatives, random
+from timeplex.training.checkpoint import Listener, Progress, State, Stopped
+from timeplex.training.experiment import Experiment, dev_metrics
+from timeplex.training.gadget_training import GadgetTrainer, diverged_gadgets
+from timeplex.training.objective import Diverged, Objective, check_tables, finite_loss
 from timeplex.training.optimizer import RowAdagrad, dense_optimizer
-from timeplex.training.phase2 import GadgetTrainer, diverged_gadgets
 from timeplex.training.precision import dtype, multiply_adds, precision, units
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun, machine
-from timeplex.training.setup import Setup
-from timeplex.training.state import Listener, Progress, State, Stopped
 from timeplex.training.tracking import Tracking
-from timeplex.training.validation import dev_metrics
-from timeplex.visible import quoted
 
 CHECKPOINT_SECONDS = 60.0
 STOPPING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -82,7 +79,7 @@ class Trainer:
                 f"No fact of {kb.name} has a date, so that there is nothing to learn of time.",
                 "Import it with the column of dates (--begin, --end) and, if none could be read, with --date-format.",
             )
-        self.setup = Setup(kb, recipe)
+        self.setup = Experiment(kb, recipe)
         self.recipe = recipe
         self.run = None if folder is None else RunFolder(folder)
         self.device = choose_device(device)
@@ -321,7 +318,7 @@ class Trainer:
         """Take a trained model as the result of phase 1."""
         metrics, trace = RunFolder(base.path).metrics(), RunFolder(base.path).trace()
         if not (len(trace) == metrics["epochs"] <= self.recipe.epochs):
-            raise DamagedError(f"{base.path} does not say what each of its epochs gave.", tables.AGAIN)
+            raise DamagedError(f"{base.path} does not say what each of its epochs gave.", checkpoint.AGAIN)
         self.model.load_state_dict(base.model.state_dict())
         self.best = {name: table.detach().clone() for name, table in self.model.state_dict().items()}
         self.state.trace = trace
@@ -374,16 +371,18 @@ class Trainer:
         """Refuse a checkpoint that is not one of this recipe and KB."""
         source = "The checkpoint"
         if not state.is_possible(self.recipe.epochs, len(self.batches), self.recipe.learning_rate):
-            raise DamagedError(f"{source} says what no training by this recipe can.", tables.AGAIN)
+            raise DamagedError(f"{source} says what no training by this recipe can.", checkpoint.AGAIN)
         expected = self._expected(with_best=state.best_epoch >= 0, begun=state.step > 0)
         if set(tensors) != set(expected):
-            raise DamagedError(f"{source} holds the tables of another model.", tables.AGAIN)
+            raise DamagedError(f"{source} holds the tables of another model.", checkpoint.AGAIN)
         for name, tensor in tensors.items():
             learned = name.startswith(("model.", "best."))
-            tables.check(tensor, expected[name], name, source, tables.LARGEST if learned else sys.float_info.max)
+            checkpoint.check(
+                tensor, expected[name], name, source, checkpoint.LARGEST if learned else sys.float_info.max
+            )
             is_sum = not learned and not name.endswith(".exp_avg")
             if is_sum and not bool((tensor >= 0).all()):
-                raise DamagedError(f"{source} holds a sum of squares below 0, in {name}.", tables.AGAIN)
+                raise DamagedError(f"{source} holds a sum of squares below 0, in {name}.", checkpoint.AGAIN)
 
     def _expected(self, *, with_best: bool, begun: bool) -> dict[str, Tensor]:
         """What `_tensors` gives in the course of training, by name, with numbers of no meaning."""

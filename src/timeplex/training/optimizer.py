@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from timeplex.models.base import Model
-from timeplex.training.batches import Batch
-from timeplex.training.negatives import Candidates
+from timeplex.training.batches import Batch, Candidates
 from timeplex.training.recipe import Recipe
 
 EPSILON = 1e-10

@@ -10,7 +10,7 @@ from timeplex.files import parse_toml, read_toml
 from timeplex.gadgets import GADGETS
 from timeplex.models.base import Model, tuned
 from timeplex.models.loading import file_digest, model_class, names_file
-from timeplex.visible import quoted
+from timeplex.text import quoted
 
 MOST_EXTENDED = 10
 """A recipe extends at most so many others."""

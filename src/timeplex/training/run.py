@@ -26,18 +26,31 @@ from torch import nn
 
 from timeplex.errors import DamagedError, InputError
 from timeplex.evaluation.queries import Answers, WithGadgets
-from timeplex.files import checksum, is_temporary, locked, make_folder, to_json, write_whole
+from timeplex.files import (
+    MOST_JSON,
+    Table,
+    checksum,
+    is_temporary,
+    locked,
+    make_folder,
+    parse_json,
+    read,
+    read_json,
+    refuse_link,
+    to_json,
+    verified,
+    write_whole,
+)
 from timeplex.gadgets import Gadget
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import MODELS, Model
-from timeplex.stored import MOST_JSON, Table, parse_json, read, read_json, refuse_link, verified
-from timeplex.training import checkpoint, tables
+from timeplex.training import checkpoint
 from timeplex.training import recipe as recipes
+from timeplex.training.checkpoint import Epoch, Metrics
+from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
-from timeplex.training.setup import Setup
-from timeplex.training.state import Epoch, Metrics
 
 FILES = ("recipe.json", "model.safetensors", "metrics.json", "trace.jsonl")
 GADGETS_FILE = "gadgets.safetensors"
@@ -113,10 +126,10 @@ class RunFolder:
         refuse_link(self.path / "kb")
         return store.load(self.path / "kb")
 
-    def check_checkpoint(self, setup: Setup) -> None:
+    def check_checkpoint(self, setup: Experiment) -> None:
         """Refuse a checkpoint that is too small for the recipe's model, before memory is taken for that."""
         size = checkpoint.size(self.checkpoint)
-        if size is not None and size < tables.nbytes(setup.shapes()):
+        if size is not None and size < checkpoint.nbytes(setup.shapes()):
             raise DamagedError(f"The checkpoint in {self.checkpoint} is of another recipe.", "Train it again.")
 
     @staticmethod
@@ -149,15 +162,15 @@ class RunFolder:
         contents = verified(self.path, self.files(recipe))
         _metrics(contents["metrics.json"], self.path)
         _trace(contents["trace.jsonl"], self.path)
-        setup = Setup(self.kb(), recipe)
+        setup = Experiment(self.kb(), recipe)
         # The file is held against what the recipe says before memory is taken for it.
-        learned = tables.unpack(contents["model.safetensors"], setup.shapes(), self.path / "model.safetensors")
+        learned = checkpoint.unpack(contents["model.safetensors"], setup.shapes(), self.path / "model.safetensors")
         model, gadgets = setup.new_model(), setup.new_gadgets()
         model.load_state_dict(learned)
         if gadgets:
             together, source = nn.ModuleDict(gadgets), self.path / GADGETS_FILE
-            learned = tables.unpack(contents[GADGETS_FILE], together.state_dict(), source)
-            tables.check_statistics(together, learned, source)
+            learned = checkpoint.unpack(contents[GADGETS_FILE], together.state_dict(), source)
+            checkpoint.check_statistics(together, learned, source)
             together.load_state_dict(learned)
         device = device or torch.device("cpu")
         for each in (model, *gadgets.values()):
@@ -180,7 +193,7 @@ class TrainedRun:
     """A finished run, ready to be asked."""
 
     path: Path
-    setup: Setup
+    setup: Experiment
     model: Model
     gadgets: Mapping[str, Gadget]
 
@@ -217,13 +230,13 @@ def _metrics(content: bytes, folder: Path) -> dict[str, Any]:
     source = folder / "metrics.json"
     known = parse_json(content, Metrics, source)
     if known.best_epoch > known.epochs:
-        raise DamagedError(f"{source} has a best epoch beyond the last one.", tables.AGAIN)
+        raise DamagedError(f"{source} has a best epoch beyond the last one.", checkpoint.AGAIN)
     return parse_json(content, Table, source)
 
 
 def _trace(content: bytes, folder: Path) -> list[dict[str, Any]]:
     if len(content) > MOST_JSON:
-        raise DamagedError(f"{folder / 'trace.jsonl'} is larger than {MOST_JSON:,} bytes.", tables.AGAIN)
+        raise DamagedError(f"{folder / 'trace.jsonl'} is larger than {MOST_JSON:,} bytes.", checkpoint.AGAIN)
     lines = content.splitlines()
     for line in lines:
         parse_json(line, Epoch, folder / "trace.jsonl")

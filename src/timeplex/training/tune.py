@@ -17,9 +17,9 @@ from timeplex.errors import DamagedError, DivergedError, InputError
 from timeplex.files import locked, make_folder, to_json, write_whole
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
+from timeplex.training.checkpoint import Stopped
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe, parse
-from timeplex.training.state import Stopped
 
 Search = Literal["all", "paper"]
 How = Literal["default", "random", "grid"]

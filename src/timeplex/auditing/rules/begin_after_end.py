@@ -1,7 +1,7 @@
 """begin-after-end: a fact that began after it ended, in the source (see `repaired`)."""
 
 from timeplex.auditing.base import Found, Rule, block, register
-from timeplex.auditing.case import Case
+from timeplex.auditing.case import AuditContext
 
 SEVERITY = 0.995
 
@@ -12,7 +12,7 @@ class BeginAfterEnd(Rule):
 
     family, says = "span", "the source says that the fact ends before it begins"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """One finding a repaired row whose fact is found; the others are counted in the notes."""
         of = case.repaired
         if of.not_found:

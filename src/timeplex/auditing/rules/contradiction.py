@@ -7,7 +7,7 @@ dates; or one and the same (s, r, o) is stated twice, with different spans that 
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, Case, trust
+from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.auditing.rules.lifespan import happens_once
 from timeplex.kb import spans
@@ -22,12 +22,12 @@ class Contradiction(Rule):
 
     family, says = "duplicates", "two facts say the same of different times"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Both facts of each contradiction, by how much each is to blame."""
         return self.accuse(*_two_dates(case), *_stated_twice(case))
 
 
-def _two_dates(case: Case) -> list[Block]:
+def _two_dates(case: AuditContext) -> list[Block]:
     """Different dates of a subject in a relation that happens once."""
     facts, evidence, relations = case.facts, case.evidence, len(case.kb.relations)
     rows = np.flatnonzero(evidence.known)
@@ -65,7 +65,7 @@ def _two_dates(case: Case) -> list[Block]:
     )
 
 
-def _stated_twice(case: Case) -> list[Block]:
+def _stated_twice(case: AuditContext) -> list[Block]:
     """The same (s, r, o) with two different spans that overlap."""
     facts, relations = case.facts, len(case.kb.relations)
     # In canonical order the spans of a triple stand side by side, by their begins.

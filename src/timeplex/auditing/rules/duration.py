@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from timeplex.auditing.base import Block, Found, Rule, block, register
-from timeplex.auditing.case import CERTAIN, Case
-from timeplex.auditing.density import NORMAL_95, habits, nearer
-from timeplex.auditing.evidence import ERRORS, LEAST_CASES
+from timeplex.auditing.case import CERTAIN, AuditContext
+from timeplex.auditing.evidence import ERRORS, LEAST_CASES, NORMAL_95, habits, nearer
 from timeplex.kb import spans
 
 FAR_OUT = 0.1
@@ -30,7 +29,7 @@ class Duration(Rule):
 
     family, says = "duration", "it lasts longer or shorter than such facts do"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Facts with both ends known whose duration is out of the ordinary."""
         facts = case.facts
         known = (facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END)
@@ -73,7 +72,7 @@ class Duration(Rule):
         return self.accuse(*_outside(case), mined)
 
 
-def _repair(case: Case, row: int, low: float, high: float) -> str:
+def _repair(case: AuditContext, row: int, low: float, high: float) -> str:
     begin, end = int(case.facts.begin[row]), int(case.facts.end[row])
     if case.evidence.wrong[row] > DOUBTFUL:
         first, last = (case.date(end - round(limit) + 1) for limit in (high, low))
@@ -82,7 +81,7 @@ def _repair(case: Case, row: int, low: float, high: float) -> str:
     return f"end {case.date(end)} → {first if first == last else f'{first} to {last}'}?"
 
 
-def _outside(case: Case) -> list[Block]:
+def _outside(case: AuditContext) -> list[Block]:
     """What is outside the user's [[duration]]."""
     return [
         _limited(case, own["relation"], key, own[key])
@@ -92,7 +91,7 @@ def _outside(case: Case) -> list[Block]:
     ]
 
 
-def _limited(case: Case, relation: int, key: str, limit: int) -> Block:
+def _limited(case: AuditContext, relation: int, key: str, limit: int) -> Block:
     """The facts whose end − begin is below `at_least`, or above `at_most`."""
     facts = case.facts
     known = (facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END)

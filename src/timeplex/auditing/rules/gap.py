@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, either, register
-from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, Case
-from timeplex.auditing.density import nearer
+from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
+from timeplex.auditing.evidence import nearer
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import pair_key
@@ -21,12 +21,12 @@ class Gap(Rule):
 
     family, says = "dates", "the time to other facts of the entity is not the usual one"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Facts that all evidence together makes suspicious, with the oddest gap as the reason."""
         return self.accuse(*_outside(case), _unusual(case))
 
 
-def _unusual(case: Case) -> Block:
+def _unusual(case: AuditContext) -> Block:
     of = case.evidence
     low, high = of.kinds.low[of.kind], of.kinds.high[of.kind]
     distance = np.maximum(np.maximum(low - of.gap, of.gap - high), 0)
@@ -58,17 +58,17 @@ def _unusual(case: Case) -> Block:
     )
 
 
-def _signed(case: Case, apart: int) -> str:
+def _signed(case: AuditContext, apart: int) -> str:
     if apart == 0:
         return "together with"
     return f"{case.length(abs(apart))} {'after' if apart > 0 else 'before'}"
 
 
-def _apart(case: Case, most: float) -> str:
+def _apart(case: AuditContext, most: float) -> str:
     return f"at most {case.length(most)} apart" if most else "at the same time"
 
 
-def _range(case: Case, low: int, high: int) -> str:
+def _range(case: AuditContext, low: int, high: int) -> str:
     """`19 to 50 years after`, `2 years before to 10 years after`."""
     if low >= 0:
         return f"{low:,} to {case.length(high)} after"
@@ -77,7 +77,7 @@ def _range(case: Case, low: int, high: int) -> str:
     return f"{case.length(-low)} before to {case.length(high)} after"
 
 
-def same_subject(case: Case, first: int, second: int) -> tuple[Ints, Ints]:
+def same_subject(case: AuditContext, first: int, second: int) -> tuple[Ints, Ints]:
     """All pairs of facts of one subject, the one of relation `first`, the other of `second`, with known begins."""
     rows = np.flatnonzero((case.facts.r == first) & (case.facts.begin != spans.OPEN_BEGIN))
     at, other = case.facts.by_subject_relation.matches(pair_key(case.facts.s[rows], np.full(len(rows), second)))
@@ -85,12 +85,12 @@ def same_subject(case: Case, first: int, second: int) -> tuple[Ints, Ints]:
     return rows[at][known], other[known]
 
 
-def _outside(case: Case) -> list[Block]:
+def _outside(case: AuditContext) -> list[Block]:
     """What is outside the user's [[gap]]."""
     return [block for own in case.own.of("gap") for block in _limited(case, own)]
 
 
-def _limited(case: Case, own: dict[str, Any]) -> list[Block]:
+def _limited(case: AuditContext, own: dict[str, Any]) -> list[Block]:
     """The pairs whose gap is below `at_least`, or above `at_most`."""
     first, second = same_subject(case, own["first"], own["second"])
     gap = case.facts.begin[second].astype(np.int64) - case.facts.begin[first]

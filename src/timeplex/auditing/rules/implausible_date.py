@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, register
-from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, Case
-from timeplex.auditing.density import habits, nearer
+from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
+from timeplex.auditing.evidence import habits, nearer
 from timeplex.kb import spans
 
 UNUSUAL = -1.5
@@ -19,7 +19,7 @@ class ImplausibleDate(Rule):
 
     family, says = "dates", "the date is far from those of its relation"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Facts whose date is unusual by itself, as severe as all evidence together says."""
         evidence, relation = case.evidence, case.facts.r.astype(np.int64)
         known = np.flatnonzero(evidence.known)
@@ -53,12 +53,12 @@ class ImplausibleDate(Rule):
         return self.accuse(*_outside(case), mined)
 
 
-def _outside(case: Case) -> list[Block]:
+def _outside(case: AuditContext) -> list[Block]:
     """What lies outside the user's [[dates]]."""
     return [_out_of_range(case, own, end) for own in case.own.of("dates") for end in ("begin", "end")]
 
 
-def _out_of_range(case: Case, own: dict[str, Any], end: str) -> Block:
+def _out_of_range(case: AuditContext, own: dict[str, Any], end: str) -> Block:
     """The facts whose begin (or end) is outside of the range that the user gave, for all facts or a relation."""
     facts = case.facts
     date, missing = (facts.begin, spans.OPEN_BEGIN) if end == "begin" else (facts.end, spans.OPEN_END)

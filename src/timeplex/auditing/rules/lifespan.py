@@ -9,7 +9,7 @@ object).
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, Case, trust
+from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
 from timeplex.kb.facts import Column, pair_key
@@ -27,7 +27,7 @@ class Lifespan(Rule):
 
     family, says = "dates", "it lies outside the life of its subject or object"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Facts outside a life, and births and deaths that make others lie outside."""
         births, deaths = lives(case)
         own = bool(case.own.of("lifespan"))
@@ -45,7 +45,7 @@ class Lifespan(Rule):
         return self.accuse(*blocks)
 
 
-def lives(case: Case) -> tuple[list[int], list[int]]:
+def lives(case: AuditContext) -> tuple[list[int], list[int]]:
     """The relations that are births, and those that are deaths; none if the KB does not look like lives."""
     own = case.own.of("lifespan")
     if own:
@@ -63,7 +63,7 @@ def lives(case: Case) -> tuple[list[int], list[int]]:
     return sorted({birth for birth, _ in both}), sorted({death for _, death in both})
 
 
-def happens_once(case: Case) -> Bools:
+def happens_once(case: AuditContext) -> Bools:
     """Which relations are of instants, one a subject in nearly all cases."""
     facts, relations = case.facts, len(case.kb.relations)
     pairs, count = np.unique(pair_key(facts.r, facts.s), return_counts=True)
@@ -75,7 +75,7 @@ def happens_once(case: Case) -> Bools:
 
 
 def _outside(
-    case: Case,
+    case: AuditContext,
     side: str,
     entity: Column,
     ordinary: Bools,

@@ -3,9 +3,8 @@
 import numpy as np
 
 from timeplex.auditing.base import Found, Rule, block, register
-from timeplex.auditing.case import CERTAIN, Case, trust
-from timeplex.auditing.density import numbered
-from timeplex.auditing.evidence import LEAST_CASES
+from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.evidence import LEAST_CASES, numbered
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
@@ -22,7 +21,7 @@ class MissingMirror(Rule):
 
     family, says = "mirror", "the relation holds both ways, but here only one way"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Facts of symmetric relations without their mirror: it is missing, or an entity is wrong."""
         facts, relations = case.facts, len(case.kb.relations)
         rows = np.flatnonzero(facts.s != facts.o)

@@ -8,9 +8,8 @@ predecessor ends), or have the very same span. Facts with an open end are passed
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, Case, trust
-from timeplex.auditing.density import Floats
-from timeplex.auditing.evidence import LEAST_CASES
+from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.evidence import LEAST_CASES, Floats
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.spans import Bools
@@ -25,7 +24,7 @@ class OneAtATime(Rule):
 
     family, says = "exclusive", "two facts hold at once where one at a time is the rule"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Both facts of each pair at once, by how much each is to blame."""
         relations = len(case.kb.relations)
         own = {(table["relation"], table.get("per", "subject")) for table in case.own.of("one-at-a-time")}
@@ -48,7 +47,7 @@ class OneAtATime(Rule):
         return self.accuse(*blocks)
 
 
-def _successions(case: Case, side: str) -> tuple[Ints, Ints]:
+def _successions(case: AuditContext, side: str) -> tuple[Ints, Ints]:
     """(the fact that lasts longest of those before, fact) for all facts but the first of each entity and relation.
 
     Only if it follows within the time that one of them lasts, and has another entity on the other side.
@@ -70,14 +69,16 @@ def _successions(case: Case, side: str) -> tuple[Ints, Ints]:
     return rows[earlier[apart & near]], rows[later[apart & near]]
 
 
-def _at_once(case: Case, earlier: Ints, later: Ints) -> Bools:
+def _at_once(case: AuditContext, earlier: Ints, later: Ints) -> Bools:
     one, two = case.facts[earlier], case.facts[later]
     first, last = spans.intersection(one.span, two.span)
     at_once: Bools = (last > first) | ((one.begin == two.begin) & (one.end == two.end))
     return at_once
 
 
-def _accusations(case: Case, side: str, one: Ints, other: Ints, sure: Floats, holds: Ints, cases: Ints) -> list[Block]:
+def _accusations(
+    case: AuditContext, side: str, one: Ints, other: Ints, sure: Floats, holds: Ints, cases: Ints
+) -> list[Block]:
     facts = case.facts
 
     def message(place: int) -> str:

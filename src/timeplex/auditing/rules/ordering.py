@@ -3,10 +3,10 @@
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, Case, trust
+from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.auditing.rules.gap import same_subject
-from timeplex.kb.orderings import ENTITIES
+from timeplex.patterns.orderings import ENTITIES
 
 CONFIDENCE = 0.98
 """Less than what `kb.orderings` asks for, since a KB that needs an audit breaks its orderings more often."""
@@ -18,7 +18,7 @@ class Ordering(Rule):
 
     family, says = "dates", "two facts of a subject are in the wrong order"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Both facts of each pair in the wrong order, by how much each is to blame."""
         blocks: list[Block] = []
         own = {(table["first"], table["second"]) for table in case.own.of("ordering")}
@@ -36,7 +36,9 @@ class Ordering(Rule):
         return self.accuse(*blocks)
 
 
-def _broken(case: Case, first: int, second: int, rule: str, sure: float, holds: int = 0, cases: int = 0) -> list[Block]:
+def _broken(
+    case: AuditContext, first: int, second: int, rule: str, sure: float, holds: int = 0, cases: int = 0
+) -> list[Block]:
     """The pairs that do not obey `first` → `second`."""
     one, other = same_subject(case, first, second)
     late = case.facts.begin[one] > case.facts.begin[other]

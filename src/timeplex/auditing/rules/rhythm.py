@@ -8,8 +8,8 @@ leave the same remainder by P. What leaves another remainder breaks the rhythm; 
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, register
-from timeplex.auditing.case import Case, trust
-from timeplex.auditing.density import Floats, numbered, sort_by
+from timeplex.auditing.case import AuditContext, trust
+from timeplex.auditing.evidence import Floats, numbered, sort_by
 from timeplex.kb.dates import Ints
 
 LEAST_DATES = 6
@@ -23,7 +23,7 @@ class Rhythm(Rule):
 
     family, says = "rhythm", "it is out of step with its series"
 
-    def find(self, case: Case) -> Found:
+    def find(self, case: AuditContext) -> Found:
         """Facts out of step; how sure, by all series of the relation that have a rhythm."""
         return self.accuse(*(_out_of_step(case, side) for side in ("subject", "object")))
 
@@ -42,7 +42,7 @@ def most_frequent(group: Ints, value: Ints, groups: int) -> tuple[Ints, Ints]:
     return values, times
 
 
-def _out_of_step(case: Case, side: str) -> Block:
+def _out_of_step(case: AuditContext, side: str) -> Block:
     facts, date = case.facts, case.evidence.date
     rows = np.flatnonzero(case.evidence.known)
     entity = (facts.s if side == "subject" else facts.o)[rows]

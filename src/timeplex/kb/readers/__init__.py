@@ -8,18 +8,16 @@ from typing import Any
 
 from timeplex.errors import InputError
 from timeplex.kb.assemble import assemble
+from timeplex.kb.date_spellings import USUAL, DateStyle
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
-from timeplex.kb.readers.columns import Columns
-from timeplex.kb.readers.frames import read_frame
 from timeplex.kb.readers.labels import LABEL_FILES, read_labels
 from timeplex.kb.readers.opening import STANDARD_INPUT, file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import read_parquet
-from timeplex.kb.readers.records import read_json, read_json_lines, read_rows
+from timeplex.kb.readers.rows import read_frame, read_json, read_json_lines, read_rows
 from timeplex.kb.readers.sheets import read_sheet
+from timeplex.kb.readers.table import Columns, Table
 from timeplex.kb.readers.text import read_text
-from timeplex.kb.spellings import USUAL, DateStyle
-from timeplex.kb.table import Table
 
 TEXT: dict[str, Callable[..., Table]] = {
     ".csv": partial(read_text, separator=",", others=";\t|", quoting=True),

@@ -17,10 +17,9 @@ from typing import Any
 import polars as pl
 
 from timeplex.errors import InputError
-from timeplex.kb.readers.columns import Columns
-from timeplex.kb.readers.frames import read_frame
 from timeplex.kb.readers.opening import too_large
-from timeplex.kb.table import Table
+from timeplex.kb.readers.rows import read_frame
+from timeplex.kb.readers.table import Columns, Table
 
 MAGIC = b"PAR1"
 

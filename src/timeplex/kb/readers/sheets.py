@@ -15,10 +15,9 @@ from typing import Any
 from xml.parsers import expat
 
 from timeplex.errors import InputError
-from timeplex.kb.readers.columns import Columns, doubled, find_layout
 from timeplex.kb.readers.opening import too_large
-from timeplex.kb.readers.records import Collector, text_of
-from timeplex.kb.table import ROLES, Table
+from timeplex.kb.readers.rows import Collector, text_of
+from timeplex.kb.readers.table import ROLES, Columns, Table, doubled, find_layout
 
 MOST_PARTS = 10_000
 

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from timeplex.errors import InputError
 from timeplex.kb.problems import ROW_LENGTH, Action, Kind, Log
-from timeplex.kb.readers.columns import Columns, Layout, doubled, find_layout, unused
-from timeplex.kb.table import ROLES, Table
+from timeplex.kb.readers.table import ROLES, Columns, Layout, Table, doubled, find_layout, unused
 
 MOST_LINES = 1000
 """A quoted record over more lines than this is taken for a quote that was never closed."""

@@ -1,0 +1,310 @@
+"""A trained run that can be asked: who, when, and how sure one can be.
+
+>>> import timeplex
+>>> trained = timeplex.load("runs/sample")                                                  # doctest: +SKIP
+>>> trained.rank(subject="Angela Merkel", relation="headOfGovernment", at="2005..2021")     # doctest: +SKIP
+>>> trained.when("Angela Merkel", "headOfGovernment", "Germany")                            # doctest: +SKIP
+"""
+
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from timeplex.answers import calibration
+from timeplex.answers.calibration import Calibration, Progress, fit
+from timeplex.answers.discover import LEAST, MOST, SCHEMA, PrecisionModel, discover
+from timeplex.answers.discover import fit as fit_proposals
+from timeplex.answers.explain import Explanation, explain
+from timeplex.answers.fill import fill
+from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
+from timeplex.answers.resolve import At, Resolver, columns, known_answers, known_spans
+from timeplex.answers.when import Dating
+from timeplex.errors import InputError
+from timeplex.evaluation.plots import Curve
+from timeplex.evaluation.queries import Direction
+from timeplex.kb import dates
+from timeplex.kb.dates import Ints
+from timeplex.kb.facts import TemporalKB
+from timeplex.kb.readers.table import Columns
+from timeplex.kb.spans import Bools, Floats
+from timeplex.kb.timeline import Timeline
+from timeplex.models.loading import own_model
+from timeplex.sources import read
+from timeplex.training.checkpoint import Listener
+from timeplex.training.defaults import recipe_for, with_dev
+from timeplex.training.loop import Trainer, choose_device
+from timeplex.training.run import RunFolder, TrainedRun
+
+TEXTS = dict.fromkeys(
+    ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String
+)
+"""Columns of texts, also where there is no row or no text."""
+
+
+def load(path: str | Path, device: str = "auto", *, model: str | None = None) -> "Trained":
+    """A trained run from its folder, after checking all that is in it; device: auto, cpu or cuda.
+
+    Nothing in the folder is ever run. A run of your own model needs `model="path/to/file.py:name"`, with the very file
+    that it was trained with.
+    """
+    own = None if model is None else own_model(model)
+    trained = Trained(RunFolder(Path(path)).load(choose_device(device)))
+    if own is not None and trained.run.recipe.model != own.name:
+        raise InputError(f"{path} has the model {trained.run.recipe.model!r}, not {own.name!r}.", "Leave out `model`.")
+    return trained
+
+
+def train(
+    kb: Any,
+    output: str | Path,
+    *,
+    model: str | None = None,
+    recipe: str | Path | None = None,
+    settings: Sequence[str] = (),
+    device: str = "auto",
+    listener: Listener | None = None,
+) -> "Trained":
+    """Train a model on a KB (or anything that `read` takes), leave a run folder, and return it ready to be asked.
+
+    With nothing else said the full TimePlex is trained, by a recipe that suits the KB's size. `model` names another
+    one (`path/to/file.py:name` your own, also beside a recipe), `recipe` is a TOML file, `settings` are single changes
+    such as "epochs=20". A KB without dev facts is split at random, 8 : 1 : 1. A training that diverges ends with the
+    best tables before that and a warning, or with an error if there are none. `listener` is called after every batch
+    with where training stands (`training.state.Progress`).
+    """
+    data = with_dev(kb if isinstance(kb, TemporalKB) else read(kb))
+    chosen = recipe_for(data, model, None if recipe is None else Path(recipe), settings)
+    metrics = Trainer(data, chosen, Path(output), device).fit(listener)
+    if "diverged" in metrics:
+        warnings.warn(metrics["diverged"], stacklevel=2)
+    return load(output, device)
+
+
+class Trained:
+    """A trained run that can be asked. Names are ids or labels; `load` makes one from a run folder."""
+
+    def __init__(self, run: TrainedRun) -> None:
+        self.run = run
+
+    def __repr__(self) -> str:
+        return f"Trained({self.run.recipe.title} on {self.kb!r})"
+
+    @property
+    def kb(self) -> TemporalKB:
+        """The KB that it was trained on, all splits."""
+        return self.run.kb
+
+    @property
+    def timeline(self) -> Timeline:
+        """The instants that it has scores for."""
+        return self.run.timeline
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """How raw probabilities become calibrated ones; fitted on dev on first use, and kept in the run folder."""
+        return self.calibrated()
+
+    def calibrated(self, progress: Progress | None = None) -> Calibration:
+        """The `calibration`; `progress` hears of its steps if it is not kept and must be fitted."""
+        if "calibration" not in self.__dict__:
+            fitted = calibration.load_or_fit(
+                self.run,
+                "calibration.json",
+                Calibration,
+                lambda: fit(self.run, progress),
+                lambda found: found.fits(self.run),
+            )
+            self.__dict__["calibration"] = fitted
+        return self.calibration
+
+    @cached_property
+    def proposals(self) -> PrecisionModel:
+        """How often what `discover` proposes is true; fitted on dev on first use, and kept in the run folder."""
+        return calibration.load_or_fit(
+            self.run, "proposals.json", PrecisionModel, lambda: fit_proposals(self), PrecisionModel.fits
+        )
+
+    @cached_property
+    def asking(self) -> Resolver:
+        """Names and dates as numbers."""
+        return Resolver(self.kb, self.timeline)
+
+    @cached_property
+    def who(self) -> EntityRanker:
+        """Ranking on numbers; the facts of all splits are known."""
+        return EntityRanker(self.run, self.kb.facts)
+
+    @cached_property
+    def company(self) -> Coexistence:
+        """How often answers have company."""
+        first, last = (int(self.timeline.instants[at]) for at in (0, -1))
+        return Coexistence(self.kb.train, len(self.kb.relations), first, last)
+
+    @cached_property
+    def dating(self) -> Dating:
+        """Dating on numbers."""
+        return Dating(self.run, self.calibration.when.weights)
+
+    def rank(
+        self,
+        *,
+        relation: str | Sequence[str],
+        at: At | Sequence[At],
+        subject: str | Sequence[str] | None = None,
+        object: str | Sequence[str] | None = None,
+        k: int = 10,
+        hide_known: bool = False,
+    ) -> pl.DataFrame:
+        """The likeliest objects of a subject, or subjects of an object, at a time; many questions in one call.
+
+        Give one of `subject` and `object`. `at` is a date (2000, "2000-05", datetime.date), "2000..2003", "2000..", or
+        a tuple (begin, end). Each argument is a single value or a list; a single one goes with every row of the others.
+
+        Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability (that it is right, if
+        one is missing; smaller where the KB has one already, by how often such facts have company), known: the spans
+        at which the KB, any split, states the answer, null if it is new. `hide_known` leaves out those that are known
+        to hold at the time.
+        """
+        questions = self.questions(relation=relation, at=at, subject=subject, object=object)
+        if k < 1:
+            raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
+        found = self.who.rank(questions, k, hide_known=hide_known)
+        probability = self.probability(questions, found.raw, found.holds)
+        there = found.entity >= 0
+        query, place = np.nonzero(there)
+        entity = found.entity[there]
+        return pl.DataFrame(
+            {
+                "query": query,
+                "rank": place + 1,
+                "entity": self.kb.entities.many_labels(entity),
+                "id": self.kb.entities.many(entity),
+                "probability": probability[there],
+                "known": known_answers(self.who.known, questions, query, entity, self.kb.granularity),
+            },
+            schema_overrides=TEXTS,
+        )
+
+    def when(
+        self,
+        subject: str | Sequence[str],
+        relation: str | Sequence[str],
+        object: str | Sequence[str],
+    ) -> pl.DataFrame:
+        """When facts held, if they did: a row a fact; each argument is a single value or a list.
+
+        Columns: subject, relation, object (labels), begin, end (the most likely span), probability (that it overlaps
+        the true one), low, high (the begin lies there in 80 % of all cases), and known: the spans that the KB, any
+        split, states, null if it states none.
+        """
+        s, r, o = self.triples(subject, relation, object)
+        found = self.dating.predict(s, r, o, self.calibration.when)
+        kb = self.kb
+        instants = np.concatenate([found.begin, found.end, found.low, found.high])
+        written = np.array(dates.write(instants, kb.granularity)).reshape(4, len(s))  # in one go: it is quicker
+        begin, end, low, high = written.tolist()
+        return pl.DataFrame(
+            {
+                "subject": kb.entities.many_labels(s),
+                "relation": kb.relations.many_labels(r),
+                "object": kb.entities.many_labels(o),
+                "begin": begin,
+                "end": end,
+                "probability": found.probability,
+                "low": low,
+                "high": high,
+                "known": known_spans(kb.facts, s, r, o, kb.granularity),
+            },
+            schema_overrides=TEXTS,
+        )
+
+    def curve(self, subject: str, relation: str, object: str) -> Curve:
+        """Pr(t | s, r, o): how likely each instant of the timeline belongs to the fact, in sum 1."""
+        s, r, o = self.triples(subject, relation, object)
+        return Curve(self.timeline.instants, self.dating.probabilities(s, r, o)[0], self.kb.granularity)
+
+    def explain(self, subject: str, relation: str, object: str, *, at: At) -> Explanation:
+        """Why a fact has its score at a date: the parts of the score, and the training facts behind them in sentences.
+
+        A span is explained at its begin. Parts sum to the score, the reasons of a gadget sum to its part.
+        """
+        return explain(self, subject, relation, object, at)
+
+    def fill(
+        self,
+        table: Any,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,
+        begin: str | None = None,
+        end: str | None = None,
+        least: float = 0.0,
+    ) -> Any:
+        """A DataFrame of pandas, polars or pyarrow with its holes filled in further columns; the same kind comes back.
+
+        The columns are found by their usual names, or given; `relation="=name"` is one relation for all rows. Missing
+        objects, begins and ends are predicted in `…_predicted`, with `probability` (see `inference.fill` for what it
+        means), `still_going_on` where an end is missing, and `reason`. Below the probability `least` nothing is filled.
+        """
+        roles = {"subject": subject, "relation": relation, "object": object, "begin": begin, "end": end}
+        return fill(self, table, Columns(**roles), least)
+
+    def discover(self, *, relations: Sequence[str] = (), least: float = LEAST, most: int = MOST) -> pl.DataFrame:
+        """The likeliest facts that the KB, any split, does not state: at most so many, best first.
+
+        Columns: subject, relation, object (ids), begin, end, probability (see `proposals`), reason.
+        """
+        return pl.concat([pl.DataFrame(schema=SCHEMA), *discover(self, relations=relations, least=least, most=most)])
+
+    # As numbers --------------------------------------------------------------------------------------------------
+
+    def probability(
+        self, questions: EntityQueries, raw: Floats, holds: Bools | None = None, known: KnownAnswers | None = None
+    ) -> Floats:
+        """Calibrated probabilities of candidates, (n, k), from raw ones.
+
+        Where an answer is known already, a new one is less likely (`company`); `holds` says which are not new, `known`
+        what is known, if it is not the whole KB.
+        """
+        probability = self.calibration.rank(raw, questions.r, questions.direction)
+        new = probability * self.company.factor(questions, known or self.who.known)[:, None]
+        return new if holds is None else np.where(holds, probability, new)
+
+    def questions(
+        self,
+        *,
+        relation: str | Sequence[str],
+        at: At | Sequence[At],
+        subject: str | Sequence[str] | None = None,
+        object: str | Sequence[str] | None = None,
+    ) -> EntityQueries:
+        """What `rank` is asked, as numbers."""
+        if (subject is None) == (object is None):
+            both = "Both a subject and an object are" if subject is not None else "Neither a subject nor an object is"
+            raise InputError(f"{both} given.", "Give one of them: the other one is asked for.")
+        direction: Direction = "object" if object is None else "subject"
+        given = subject if object is None else object
+        table = columns(given=given, relation=relation, at=at)
+        r = self.asking.relations(table["relation"])
+        return EntityQueries(direction, self.asking.entities(table["given"]), r, *self.asking.spans(table["at"]))
+
+    def triples(
+        self,
+        subject: str | Sequence[str],
+        relation: str | Sequence[str],
+        object: str | Sequence[str],
+    ) -> tuple[Ints, Ints, Ints]:
+        """What `when` is asked, as numbers: (n,) each."""
+        table = columns(subject=subject, relation=relation, object=object)
+        asking = self.asking
+        return (
+            asking.entities(table["subject"]),
+            asking.relations(table["relation"]),
+            asking.entities(table["object"]),
+        )

@@ -1,0 +1,1 @@
+"""What a KB shows of time, learned once from its facts. No torch in here."""

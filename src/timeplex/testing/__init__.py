@@ -1,0 +1,1 @@
+"""The laws of models and gadgets, for other people's code."""
