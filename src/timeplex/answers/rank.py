@@ -253,9 +253,6 @@ def _highest(rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return values, places.gather(1, found)
 
 
-pass
-
-
 class Coexistence:
     """Shares of facts that have company, by direction and relation; instants from `first` to `last`."""
 

@@ -173,9 +173,6 @@ def holds(found: tuple[Ints, Ints], position: Ints) -> NDArray[np.bool_]:
     return (found[0] <= position) & (position <= found[1])
 
 
-pass
-pass
-
 EXPECTED = "expected-aeiou"
 """The decoder that needs no dev facts."""
 

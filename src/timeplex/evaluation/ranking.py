@@ -126,9 +126,6 @@ def _check(rows: Tensor, shape: tuple[int, int]) -> None:
         raise InputError("Some scores are not numbers (NaN).", "A rank among them would mean nothing: fix the scorer.")
 
 
-pass
-
-
 @dataclass(frozen=True)
 class LinkPrediction:
     """The queries that some facts of a KB are, with all that is known of their answers in any split.

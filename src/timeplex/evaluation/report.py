@@ -105,8 +105,6 @@ def _frequency(facts: Ints) -> Texts:
     return np.select([facts == 0, facts < FEW, facts < MANY], ["unseen", "rare", "middling"], "frequent")
 
 
-pass
-
 TOP = 10
 """So many spans are predicted for each fact."""
 

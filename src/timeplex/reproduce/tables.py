@@ -331,8 +331,6 @@ ALL: dict[str, Callable[..., str]] = {
 """The tables that can be asked for."""
 
 
-pass
-
 NAME = "results.md"
 PLACE = re.compile(r"^\[\[(\w+)(?: ([\w-]+))?\]\]$", re.MULTILINE)
 

@@ -148,9 +148,6 @@ def _date_parts(timeline: Timeline) -> dates.Ints:
     return parts
 
 
-pass
-
-
 def dev_metrics(
     setup: Experiment, model: Model, device: torch.device, gadgets: Mapping[str, Gadget] | None = None
 ) -> dict[str, float]:

@@ -109,9 +109,6 @@ def roughness(time: Tensor, power: int) -> Tensor:
     return (re.square() + im.square() + 1e-12).sqrt().pow(power).sum() / (len(time) - 1)
 
 
-pass
-
-
 @dataclass(frozen=True)
 class Objective:
     """The loss of a batch. `relations` is the number of relations of the KB, without inverses.
