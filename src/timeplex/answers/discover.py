@@ -23,11 +23,11 @@ from timeplex.answers.calibration_maps import logit
 from timeplex.answers.explain import begin_position, reasons_text
 from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.errors import InputError
-from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, expand, pair_key
 from timeplex.kb.spans import Bools, Floats
+from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.text import counted
 
 if TYPE_CHECKING:

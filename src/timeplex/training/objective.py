@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 from torch.nn.functional import cross_entropy, embedding, relu
 
-from timeplex.evaluation.queries import Direction
 from timeplex.models.base import Model
 from timeplex.models.query_vector import QueryVector, QueryVectorModel, TimeLinearModel
+from timeplex.models.scorer import Direction
 from timeplex.training.batches import Batch, Candidates
 from timeplex.training.recipe import Recipe
 
