@@ -20,8 +20,9 @@ from timeplex.inference.calibrate import Calibration
 from timeplex.inference.dating import Way
 from timeplex.inference.maps import Map
 from timeplex.inference.proposals import Proposals
-from timeplex.kb import check, store
+from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.readers.parquet import quiet_stderr
 from timeplex.models import MODELS
 from timeplex.stored import MOST_JSON
 from timeplex.training import tables
@@ -145,7 +146,7 @@ def test_json_that_a_reader_could_choke_on(folder: Path, file: str, text: str) -
 
 
 def test_standard_error_is_as_before(capfd: pytest.CaptureFixture[str]) -> None:
-    with check._silence():
+    with quiet_stderr():
         os.write(2, b"lost")
     os.write(2, b"seen")
     assert capfd.readouterr().err == "seen"
