@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from pydantic import ValidationError
-from tests.gadgets.cases import build
 
 from timeplex.gadgets import GADGETS, Gadget, GadgetOptions, register
 from timeplex.gadgets.recurrence import Recurrence
+from timeplex.testing.gadgets import build
 
 
 def test_a_name_belongs_to_one_gadget() -> None:

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.gadgets import oracle
-from tests.gadgets.cases import OPEN, Case, Row, Sizes, facts_of
 
 from timeplex.gadgets import GADGETS, Evidence
+from timeplex.testing.gadgets import OPEN, Case, Row, Sizes, facts_of
 
 ROWS: list[Row] = [
     (0, 0, 1, 1990, 1995),

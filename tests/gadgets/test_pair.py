@@ -6,13 +6,14 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from tests.gadgets.cases import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
 from timeplex.datasets.synthetic import SyntheticSpec, Years
 from timeplex.errors import InputError
-from timeplex.gadgets import Evidence, evidence, pair
+from timeplex.gadgets import Evidence, pair
+from timeplex.gadgets import evidence as evidence_module
 from timeplex.gadgets.pair import OBJECT, SUBJECT, Pair
+from timeplex.testing.gadgets import Row, facts_of
 
 ADA, BOB, CLEO, DAN, EVE, ROME = range(6)
 BORN_IN, MARRIED_TO, WORKS_FOR = range(3)
@@ -276,7 +277,7 @@ def test_ten_thousand_relations_take_little_memory() -> None:
 
 
 def test_too_many_pairs_of_relations_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evidence, "MOST_PAIRS", 50)
+    monkeypatch.setattr(evidence_module, "MOST_PAIRS", 50)
     rows: list[Row] = [(0, number, 1, FIRST, FIRST) for number in range(10)]
     with pytest.raises(InputError, match="More than 50 pairs of relations meet in an entity"):
         Pair(Evidence.of(facts_of(rows), 2, 10, np.arange(FIRST, 2021)), Pair.options_type())
@@ -284,8 +285,8 @@ def test_too_many_pairs_of_relations_are_refused(monkeypatch: pytest.MonkeyPatch
 
 def test_small_blocks_give_the_same_meetings(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence, _ = synthetic_evidence(2000, SyntheticSpec())
-    whole = evidence.meetings(evidence.s, evidence)
-    monkeypatch.setattr(evidence, "BLOCK", 50)
-    parts = evidence.meetings(evidence.s, evidence)
+    whole = evidence_module.meetings(evidence.s, evidence)
+    monkeypatch.setattr(evidence_module, "BLOCK", 50)
+    parts = evidence_module.meetings(evidence.s, evidence)
     for name in ("key", "count", "mean", "sigma"):
         assert np.array_equal(getattr(whole, name), getattr(parts, name))

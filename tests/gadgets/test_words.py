@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from tests.gadgets.cases import OPEN, Row, build, kb_of
 
 from timeplex.gadgets import GADGETS, Reason
 from timeplex.gadgets.words import Describer, verdict
 from timeplex.kb.dates import Granularity
+from timeplex.testing.gadgets import OPEN, Row, build, kb_of
 
 PEOPLE = ["Ada", "Bo", "Cy", "Di", "Rome"]
 RELATIONS = ["bornIn", "hosts", "marriedTo"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from timeplex.models import MODELS, Model, Options, Space
 from timeplex.models.complex import ComplEx
 from timeplex.models.loading import own_model
-from timeplex.testing.models import LAWS, Broken, Case, Sizes, check, variants
+from timeplex.testing.models import LAWS, Broken, Case, Sizes, check_model, variants
 
 ROOT = Path(__file__).parents[1]
 WRONG = ROOT / "models" / "wrong_model.py"
@@ -97,7 +97,7 @@ def test_variants_have_every_choice() -> None:
 )
 def test_a_wrong_model_breaks_the_law_that_it_should(name: str, message: str) -> None:
     model = own_model(f"{WRONG}:{name}")
-    results = {result.law: result for result in check(model, variants(model), examples=5, seed=1)}
+    results = {result.law: result for result in check_model(model, variants(model), examples=5, seed=1)}
     assert not results["agreement"].passed
     assert results["agreement"].message.startswith(message)
     assert "seed 1)" in results["agreement"].message
@@ -105,7 +105,7 @@ def test_a_wrong_model_breaks_the_law_that_it_should(name: str, message: str) ->
 
 
 def test_a_right_model_passes_the_check() -> None:
-    results = check(MODELS["complex"], variants(MODELS["complex"]), examples=3)
+    results = check_model(MODELS["complex"], variants(MODELS["complex"]), examples=3)
     assert [result.law for result in results] == list(LAWS)
     assert all(result.passed and not result.message for result in results)
 
@@ -118,7 +118,7 @@ def test_check_tries_every_option_set_even_with_few_examples() -> None:
             seen.add(options.dimension)
             super().__init__(space, options)
 
-    check(Watched, [Options(dimension=dimension) for dimension in (2, 4, 6)], examples=1)
+    check_model(Watched, [Options(dimension=dimension) for dimension in (2, 4, 6)], examples=1)
     assert seen == {2, 4, 6}
 
 

@@ -59,13 +59,14 @@ def check_model(
     import torch
 
     from timeplex.models.loading import named_model
-    from timeplex.testing.models import LAWS, check, variants
+    from timeplex.testing.models import LAWS, variants
+    from timeplex.testing.models import check_model as check_laws
 
     torch.set_num_threads(1)  # the tables are so small that a second thread only costs
     model = named_model(name)
     options = variants(model)
     with progress(f"checking {name}"):
-        results = check(model, options, examples, seed)
+        results = check_laws(model, options, examples, seed)
     broken = [result for result in results if not result.passed]
     if as_json:
         laws = [{"law": result.law, "passed": result.passed, "message": result.message} for result in results]

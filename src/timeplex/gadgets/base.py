@@ -1,7 +1,7 @@
 """The contract of every gadget: something fitted on the training facts that adds to a model's score.
 
 A gadget answers like a model, in rows, one a query; instants are positions on the timeline, relations are those of the
-KB (never inverse ones). The laws, tested for every registered gadget (tests/laws/test_gadgets.py):
+KB (never inverse ones). The laws, tested for every registered gadget (timeplex.testing):
 
     score_at(s, r, o, t) = objects_at(s, r, t)[o] = subjects_at(r, o, t)[s] = times(s, r, o)[t]
     no evidence → 0; the fact that is asked for is no evidence for itself; the answer does not depend on the batch;

@@ -428,16 +428,27 @@ class Result:
     message: str = ""
 
 
-def check(model_class: type[Model], options: Sequence[Options], examples: int = 25, seed: int = 0) -> list[Result]:
-    """Try every law on random examples, which take the option sets in turn and each at least once."""
+def check_model(
+    model: type[Model], options: Sequence[Options] | None = None, examples: int = 25, seed: int = 0
+) -> list[Result]:
+    """Try every law on random examples; a result a law, with what was wrong if it was broken.
+
+    The examples take the sets of options (all `variants` if none are given) in turn and each at least once.
+
+    >>> from timeplex.models import MODELS
+    >>> all(result.passed for result in check_model(MODELS["complex"], examples=4))
+    True
+    """
+    options = options or variants(model)
     cases = [
-        Case.random(model_class, options[number % len(options)], seed + number)
+        Case.random(model, options[number % len(options)], seed + number)
         for number in range(max(examples, len(options)))
     ]
-    return [_result(name, law, cases) for name, law in LAWS.items()]
+    return [result_of(name, law, cases) for name, law in LAWS.items()]
 
 
-def _result(name: str, law: Law, cases: list[Case]) -> Result:
+def result_of(name: str, law: Callable[[Any], None], cases: Sequence[object]) -> Result:
+    """Whether a law holds in all cases."""
     for case in cases:
         try:
             law(case)
