@@ -31,7 +31,7 @@ import timeplex
 from timeplex.auditing.injection import KINDS, inject
 from timeplex.auditing.measure import average_precision, precision_at_injected, ranked_facts
 from timeplex.cli.audit import with_models
-from timeplex.kb.dates import Ints
+from timeplex.typing import Ints
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "audit.json"

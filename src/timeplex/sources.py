@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from timeplex.datasets import benchmarks, sample
-from timeplex.datasets.download import Progress
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import store
 from timeplex.kb.date_spellings import USUAL, DateStyle
@@ -19,6 +18,7 @@ from timeplex.kb.readers import Opening, find_splits, from_frame, from_rows, rea
 from timeplex.kb.readers.labels import read_labels
 from timeplex.kb.readers.opening import STANDARD_INPUT
 from timeplex.kb.readers.table import Columns
+from timeplex.typing import Progress
 
 
 def read(

@@ -15,7 +15,7 @@ from timeplex.answers.trained import Trained
 from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Floats
+from timeplex.typing import Floats
 
 Triples = set[tuple[int, int, int]]
 

@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike
 from timeplex.evaluation.queries import Direction
 from timeplex.gadgets.base import Reason
 from timeplex.gadgets.words import Describer
-from timeplex.kb.dates import Ints
 from timeplex.kb.timeline import Timeline
 from timeplex.training.run import TrainedRun
+from timeplex.typing import Ints
 
 if TYPE_CHECKING:
     from timeplex.answers.trained import Trained

@@ -14,12 +14,12 @@ import polars as pl
 from timeplex.answers.rank import EntityQueries, KnownAnswers
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import date_spellings, dates, spans
-from timeplex.kb.dates import Granularity, Ints, State
+from timeplex.kb.dates import Granularity, State
 from timeplex.kb.facts import Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Bools
 from timeplex.kb.timeline import Timeline
 from timeplex.text import quoted
+from timeplex.typing import Bools, Ints
 
 Date = int | float | str | datetime.date | None
 """One side of a span; None (or an empty text) is open."""

@@ -5,15 +5,16 @@ from functools import cached_property
 
 import numpy as np
 
-from timeplex.auditing.evidence import ERRORS, LEAST_CASES, DateEvidence, Floats, gather
+from timeplex.auditing.evidence import ERRORS, LEAST_CASES, DateEvidence, gather
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.auditing.repaired import Repaired, trace
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.patterns.orderings import ENTITIES, Ordering, survey
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import counted
+from timeplex.typing import Floats, Ints
 
 LEAST_SEVERITY = 0.25
 """What is less likely an error than this is not reported."""

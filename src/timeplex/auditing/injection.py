@@ -20,12 +20,12 @@ import polars as pl
 
 from timeplex.errors import InputError
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
 from timeplex.kb.readers import read_folder
 from timeplex.kb.write import write_frame
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
+from timeplex.typing import Ints
 
 LEAST_YEARS, MOST_YEARS = 10, 100
 

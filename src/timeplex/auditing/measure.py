@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from timeplex.auditing.evidence import Floats
 from timeplex.auditing.findings import Findings
-from timeplex.kb.dates import Ints
+from timeplex.typing import Floats, Ints
 
 
 def ranked_facts(findings: Findings) -> Ints:

@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from timeplex.kb import date_spellings, dates
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.problems import Kind
+from timeplex.typing import Ints
 
 SEPARATORS = "\t,;|"
 TOLD = re.compile(r"it begins (.*) and ends (.*); the end was set to the begin", re.DOTALL)

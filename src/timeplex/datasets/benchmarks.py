@@ -19,11 +19,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from timeplex.datasets.download import Progress, fetch
+from timeplex.datasets.download import fetch
 from timeplex.errors import DamagedError, DownloadError, InputError, UnknownNameError
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.readers import read_folder
+from timeplex.typing import Progress
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from scipy import sparse
 from torch import Tensor
 
 from timeplex.evaluation.queries import DIRECTIONS, DirectedScorer, Direction, PlacedFacts
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import expand, pair_key
 from timeplex.models.base import Span
+from timeplex.typing import Ints
 
 Floats = NDArray[np.float32]
 

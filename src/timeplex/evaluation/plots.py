@@ -16,10 +16,10 @@ import numpy as np
 from timeplex.errors import InputError
 from timeplex.files import check_writable, write_whole
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
-from timeplex.kb.spans import Floats
+from timeplex.kb.dates import Granularity
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import visible
+from timeplex.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from timeplex.gadgets.base import Gadget
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, pair_key
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model, Span
+from timeplex.typing import Ints
 
 Direction = Literal["subject", "object"]
 DIRECTIONS: tuple[Direction, Direction] = ("subject", "object")

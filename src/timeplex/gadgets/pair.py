@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.evidence import Evidence, Meetings, density, distinct, meetings, to_numpy, to_torch
 from timeplex.gadgets.words import Describer, verdict
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
-from timeplex.kb.spans import Bools, Floats
 from timeplex.text import counted
+from timeplex.typing import Bools, Floats, Ints
 
 
 class Kinds:

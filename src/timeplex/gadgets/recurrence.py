@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
 from timeplex.gadgets.evidence import Evidence, density, recurring, to_numpy, to_torch
 from timeplex.gadgets.words import Describer, verdict
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
 from timeplex.text import counted
+from timeplex.typing import Ints
 
 NONE = np.iinfo(np.int64).max
 """The gap where there is no evidence."""

@@ -16,12 +16,10 @@ from enum import IntEnum, StrEnum
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from timeplex.kb import spans
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from timeplex.typing import Bools, Ints
 
 MAX_YEAR = 9999
 """The last year that can be written; the first is its negative."""

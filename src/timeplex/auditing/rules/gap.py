@@ -8,8 +8,8 @@ from timeplex.auditing.base import Block, Found, Rule, block, either, register
 from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
 from timeplex.auditing.evidence import nearer
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import pair_key
+from timeplex.typing import Ints
 
 ODD = -0.5
 """ℓ_fg below which a gap is told as a reason."""
