@@ -1,6 +1,8 @@
 """Texts of anyone's making, made fit to be shown: what would act, or would not be seen, is written out."""
 
+import difflib
 import re
+from collections.abc import Iterable
 
 JOINERS, SELECTORS = "\u200c\u200d", "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 """Unseen, but Persian, Indic scripts, Mongolian and emoji are not written without them."""
@@ -30,6 +32,12 @@ def quoted(value: object, most: int = 120) -> str:
     except (ValueError, RecursionError):  # a number of too many digits, tables in tables
         text = f"something too large to show ({type(value).__name__})"
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def did_you_mean(name: str, known: Iterable[str], most: int = 1) -> str:
+    """`Did you mean 'bornIn' or 'bornOn'?`; nothing if none of the known names is near."""
+    close = difflib.get_close_matches(name, list(known), n=most)
+    return f"Did you mean {' or '.join(quoted(each) for each in close)}?" if close else ""
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

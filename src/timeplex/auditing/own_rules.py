@@ -7,7 +7,6 @@
 Each table has the name of the rule that it belongs to; `TABLES` lists their keys.
 """
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -21,7 +20,7 @@ from timeplex.files import read_toml
 from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
-from timeplex.text import quoted
+from timeplex.text import did_you_mean, quoted
 
 RELATION, NUMBER, DATE, SIDE = "a relation", "a whole number of at most 7 digits", "a date", '"subject" or "object"'
 
@@ -116,7 +115,4 @@ def _relation(name: str, kb: TemporalKB, where: str) -> int:
 
 def _closest(name: str, names: Iterable[str]) -> str:
     names = list(names)
-    close = difflib.get_close_matches(name, names, n=1)
-    if close:
-        return f"Did you mean {close[0]!r}?"
-    return f"There are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."
+    return did_you_mean(name, names) or f"There are {', '.join(names[:12])}{' …' if len(names) > 12 else ''}."

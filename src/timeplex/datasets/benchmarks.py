@@ -11,7 +11,6 @@ A folder of facts counts as right by its `digest`, which does not depend on the 
 public copies of one benchmark have the same facts in different orders.
 """
 
-import difflib
 import hashlib
 import os
 import shutil
@@ -24,6 +23,7 @@ from timeplex.errors import DamagedError, DownloadError, InputError, UnknownName
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.readers import read_folder
+from timeplex.text import did_you_mean
 from timeplex.typing import Progress
 
 
@@ -176,9 +176,8 @@ def load(name: str, data_dir: Path | None = None, progress: Progress | None = No
 def find(name: str) -> Benchmark:
     """The benchmark of that name; an unknown name is an error that lists the known ones."""
     if name not in BENCHMARKS:
-        close = difflib.get_close_matches(name.lower(), BENCHMARKS, n=1)
-        question = f"Did you mean {close[0]!r}? " if close else ""
-        raise UnknownNameError(f"There is no benchmark {name!r}.", f"{question}Known are {', '.join(BENCHMARKS)}.")
+        hint = f"{did_you_mean(name.lower(), BENCHMARKS)} Known are {', '.join(BENCHMARKS)}.".lstrip()
+        raise UnknownNameError(f"There is no benchmark {name!r}.", hint)
     return BENCHMARKS[name]
 
 

@@ -11,7 +11,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from timeplex.errors import UnknownNameError
-from timeplex.text import quoted
+from timeplex.text import did_you_mean, quoted
 from timeplex.typing import Codes, Ints
 
 
@@ -190,11 +190,7 @@ class Names:
         """The number of a name; an unknown name is an error that tells the closest ones."""
         number = self._numbers.get(name)
         if number is None:
-            close = difflib.get_close_matches(name, self._numbers, n=3)
-            raise UnknownNameError(
-                f"Unknown name {quoted(name)}.",
-                "Did you mean " + " or ".join(quoted(match) for match in close) + "?" if close else "",
-            )
+            raise UnknownNameError(f"Unknown name {quoted(name)}.", did_you_mean(name, self._numbers, most=3))
         return number
 
 
