@@ -51,7 +51,7 @@ def test_a_reversed_row_of_any_format_is_traced_to_its_fact(tmp_path: Path, suff
     assert facts(findings.of("begin-after-end")) == [("A, the first", "headOf", "X", "1990", "1990")]
     finding = findings.frame.row(0, named=True)
     assert finding["message"] == "The source says that it begins 1990 and ends 1980."
-    assert finding["suggestion"] == "swap: 1980 – 1990?"
+    assert finding["suggestion"] == "swap: 1980–1990?"
     assert finding["support"] is None
 
 
@@ -172,7 +172,7 @@ def test_a_successor_may_begin_when_the_predecessor_ends() -> None:
     assert len(audit(read(clean())).of("one-at-a-time")) == 0
     finding = first([*clean(), ("usurper", "headOf", "country 1", 1937, 1941)], "one-at-a-time")
     assert "headOf has one subject at a time, but country 1 has two at once" in finding["message"]
-    assert finding["others"] == "head 1 6 headOf country 1 (1936 – 1942)"
+    assert finding["others"] == "head 1 6 headOf country 1 (1936–1942)"
 
 
 def test_events_far_apart_show_no_rule() -> None:
@@ -189,15 +189,15 @@ def test_what_happens_once() -> None:
 def test_the_same_fact_twice() -> None:
     job = ("person 020", "worksFor", "firm 0", 1942, 1952)
     findings = audit(read([*clean(), (*job[:3], 1942, 1955)])).of("contradiction")
-    assert findings["message"][0] == "It is stated twice, with different spans: 1942 – 1952 and 1942 – 1955."
-    assert findings["suggestion"][0] == "make them one, 1942 – 1955?"
+    assert findings["message"][0] == "It is stated twice, with different spans: 1942–1952 and 1942–1955."
+    assert findings["suggestion"][0] == "make them one, 1942–1955?"
     assert len(audit(read([*clean(), (*job[:3], 1952, 1955)])).of("contradiction")) == 0, "one after the other"
 
 
 def test_a_missing_mirror_is_suggested() -> None:
     table = [row for row in clean() if row[:2] != ("person 010", "marriedTo")]
     finding = first(table, "missing-mirror")
-    assert finding["suggestion"] == "add (person 010, marriedTo, person 011, 1935 – 1965)?"
+    assert finding["suggestion"] == "add (person 010, marriedTo, person 011, 1935–1965)?"
     assert finding["support"] == "58 of 59"
     # The fact is wrong, or the other one has not been told.
     assert finding["severity"] == pytest.approx(float(trust(1, 59)) / 2)
@@ -207,7 +207,7 @@ def test_a_wrong_object_is_told_from_the_mirror() -> None:
     right = ("person 010", "marriedTo", "person 011", 1935, 1965)
     findings = audit(read(changed(clean(), right, (*right[:2], "person 040", 1935, 1965)))).of("missing-mirror")
     assert facts(findings) == [("person 010", "marriedTo", "person 040", "1935", "1965")], "the other is explained"
-    assert findings["suggestion"][0] == ("object → person 011, as person 011 marriedTo person 010 (1935 – 1965) says?")
+    assert findings["suggestion"][0] == ("object → person 011, as person 011 marriedTo person 010 (1935–1965) says?")
 
 
 # Lives and rhythms

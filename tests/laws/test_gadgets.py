@@ -17,7 +17,7 @@ from torch import Tensor
 
 from timeplex.gadgets import GADGETS, Gadget
 from timeplex.gadgets import pair as pair_module
-from timeplex.gadgets.words import Describer
+from timeplex.text import Describer
 
 FORMS = ("paper", "published-code")
 QUICK, SLOW = 24, 200
@@ -221,12 +221,13 @@ def reasons(case: Case) -> None:
 
 def sentences(case: Case) -> None:
     """Each reason is one line: its fact, then what it means; a gadget of one's own says something, too."""
-    gadget, ask, words = case.gadget(), case.asked, Describer(case.kb())
+    gadget, ask, kb = case.gadget(), case.asked, case.kb()
+    words = Describer(kb, kb.train)
     for s, r, o, t in zip(*(column.tolist() for column in ask.fact), strict=True):
         for reason in gadget.reasons(s, r, o, t):
             for said in (gadget.sentence(reason, r, words), Gadget.sentence(gadget, reason, r, words)):
-                assert said.startswith(words.fact(reason.fact))
-                assert len(said) > len(words.fact(reason.fact))
+                assert said.startswith(words.dated(reason.fact))
+                assert len(said) > len(words.dated(reason.fact))
                 assert "\n" not in said
                 assert not said.endswith(".")
                 assert "nan" not in said

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from timeplex.evaluation.queries import Direction
 from timeplex.gadgets.base import Reason
-from timeplex.gadgets.words import Describer
 from timeplex.kb.timeline import Timeline
+from timeplex.text import Describer
 from timeplex.training.run import TrainedRun
 from timeplex.typing import Ints
 
@@ -96,7 +96,7 @@ def explain_numbers(run: TrainedRun, s: int, r: int, o: int, t: int, direction: 
     """The same for numbers, where t is a position on the timeline."""
     parts = _terms(run, s, r, o, t, direction)
     reasons = []
-    words = Describer(run.kb)
+    words = Describer(run.kb, run.kb.train)
     for name, gadget in run.gadgets.items():
         strength = float(gadget.strength)
         found = gadget.reasons(s, r, o, t)
@@ -105,7 +105,7 @@ def explain_numbers(run: TrainedRun, s: int, r: int, o: int, t: int, direction: 
             Because(
                 name,
                 reason.side,
-                words.fact(reason.fact),
+                words.dated(reason.fact),
                 reason.gap,
                 strength * reason.value,
                 gadget.sentence(reason, r, words),
@@ -165,7 +165,7 @@ def _weighed(trained: "Trained", s: int, r: int, o: int, t_position: int) -> lis
 
 
 def _sentences(trained: "Trained", r: int, chosen: list[tuple[float, str, Reason]]) -> list[str]:
-    words = Describer(trained.run.kb)
+    words = Describer(trained.run.kb, trained.run.kb.train)
     return [trained.run.gadgets[name].sentence(reason, r, words) for _, name, reason in chosen]
 
 

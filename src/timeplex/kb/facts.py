@@ -237,6 +237,10 @@ class TemporalKB:
         """The ordered instants of all splits; see `timeline.Timeline`."""
         return Timeline.of(np.concatenate(self.facts.span), self.granularity, kind)
 
+    def date(self, instant: int) -> str | None:
+        """A calendar instant as a person would write it; None for an open end."""
+        return None if instant in (spans.OPEN_BEGIN, spans.OPEN_END) else dates.write([instant], self.granularity)[0]
+
     def to_polars(self) -> pl.DataFrame:
         """All facts with names and written dates: split, subject, relation, object, begin, end."""
         frames = []
