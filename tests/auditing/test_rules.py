@@ -1,7 +1,7 @@
 """Each rule by hand: what it says of small tables, what it leaves alone, and the user's own limits."""
 
-import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from timeplex.auditing.own_rules import OwnRules
 from timeplex.auditing.rules.lifespan import lives
 from timeplex.auditing.rules.one_at_a_time import _at_once, _successions
 from timeplex.auditing.rules.rhythm import most_frequent
+from timeplex.kb.problems import FACT
 
 
 def first(rows: list[Row], rule: str, rules: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -73,9 +74,20 @@ def test_a_table_that_does_not_name_its_relation(tmp_path: Path) -> None:
     assert facts(audit(kb).frame) == [("Ana", "playsFor", "Ajax", "2003", "2003")]
 
 
-def test_a_row_that_cannot_be_traced_is_counted() -> None:
+def test_a_row_is_traced_however_long_it_is() -> None:
     name = "long " * 200
-    findings = audit(read([(name, "r", "b", 1990, 1980), ("a", "r", "b", 1990, 1991)]))
+    assert facts(audit(read([(name, "r", "b", 1990, 1980)])).frame) == [(name, "r", "b", "1990", "1990")]
+
+
+def test_of_several_facts_with_that_begin_the_shortest_is_meant() -> None:
+    table: list[Row] = [("a", "r", "b", 1990, 1995), ("a", "r", "b", 1990, 1980), ("a", "r", "b", 1990, None)]
+    assert facts(audit(read(table)).of("begin-after-end")) == [("a", "r", "b", "1990", "1990")]
+
+
+def test_a_problem_that_was_stored_without_its_fact_is_counted() -> None:
+    kb = read([("a", "r", "b", 1990, 1980), ("a", "r", "b", 1990, 1991)])
+    without = kb.problems.frame.with_columns(pl.lit(None, pl.Int32).alias(name) for name in FACT)
+    findings = audit(replace(kb, problems=replace(kb.problems, frame=without)))
     assert len(findings.of("begin-after-end")) == 0
     assert "1 rows that begin after they end could not be traced to a fact." in findings.notes
 
@@ -311,11 +323,3 @@ def test_own_rules_may_be_kept() -> None:
         "one-at-a-time": [{"relation": "works", "per": "object"}],
     }
     assert len(audit(read(SMALL), rules=rules)) == 0
-
-
-def test_json_rows_that_are_cut_off() -> None:
-    from timeplex.auditing.repaired import _fields
-
-    assert _fields('{"a": "b", "c": "d…') == set()
-    assert _fields(json.dumps({"a": "b", "c": 1})) == {"b", "1"}
-    assert {"x", "y, z"} <= _fields('x,"y, z"')

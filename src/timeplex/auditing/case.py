@@ -7,10 +7,10 @@ import numpy as np
 
 from timeplex.auditing.evidence import ERRORS, LEAST_CASES, DateEvidence, gather
 from timeplex.auditing.own_rules import OwnRules
-from timeplex.auditing.repaired import Repaired, trace
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.problems import FACT, Kind
 from timeplex.patterns.orderings import ENTITIES, Ordering, survey
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import Describer
@@ -49,9 +49,19 @@ class AuditContext(Describer):
         return gather(self.facts, self.kb.granularity)
 
     @cached_property
-    def repaired(self) -> Repaired:
-        """The facts whose end is not that of the source."""
-        return trace(self.kb, self.facts)
+    def repaired(self) -> tuple[Ints, Facts]:
+        """The facts that end before they begin in the source, where the reader set the end: rows, and as it has them.
+
+        −1 for the rows of those that are not in the KB, or whose problem was stored without the fact (see `problems`).
+        """
+        told = self.kb.problems.of_facts(Kind.BEGIN_AFTER_END).select(FACT)
+        source = Facts(*(told[name].fill_null(-1).to_numpy() for name in FACT))
+        place, row = self.facts.of_triples(source.s, source.r, source.o)
+        same = self.facts.begin[row] == source.begin[place]
+        rows = np.full(len(source), -1)
+        # Facts are in the order of their ends: of several, the one that lasts shortest is taken.
+        rows[place[same][::-1]] = row[same][::-1]
+        return rows, source
 
     @property
     def orderings(self) -> list[Ordering]:

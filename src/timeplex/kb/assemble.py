@@ -7,7 +7,7 @@ is a few array operations.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,9 +22,11 @@ from timeplex.kb.dates import Dates, Granularity, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Alike, Names, best_spellings, encode
 from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems
-from timeplex.kb.readers.table import Table
 from timeplex.text import counted
 from timeplex.typing import Bools, Codes, Ints
+
+if TYPE_CHECKING:
+    from timeplex.kb.readers.table import Table
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -35,7 +37,7 @@ FAR = 8.0
 
 
 def assemble(
-    tables: Sequence[Table],
+    tables: Sequence["Table"],
     *,
     name: str,
     granularity: Granularity | None = None,
@@ -60,7 +62,7 @@ def assemble(
     (r,), relations, alike_too = _spelled(rows, relations, {"relation": r}, merge_names)
     granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
     _note_decision(rows, begin, end, decided, granularity)
-    first, last = _spans(rows, begin, end, granularity)
+    first, last = _spans(rows, (s, r, o), begin, end, granularity)
     _report_implausible(rows, (begin, first), (end, last), granularity)
     facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
     chosen = _first_copies(rows, facts)
@@ -82,7 +84,7 @@ def assemble(
 class _Rows:
     """The rows of all tables as one frame, and the problems met so far."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence["Table"]) -> None:
         self.tables = tables
         self.notes: list[str] = []
         # An event has one date, which is its begin and its end.
@@ -115,8 +117,16 @@ class _Rows:
         rows: NDArray[Scalar] = values[self.frame["table"].to_numpy()]
         return rows
 
-    def report(self, wrong: Bools, kind: Kind, action: Action, fields: str | list[str], reasons: list[str]) -> None:
-        """Add a problem for each row where `wrong`; reasons (and fields, if a list) are one a wrong row."""
+    def report(
+        self,
+        wrong: Bools,
+        kind: Kind,
+        action: Action,
+        fields: str | list[str],
+        reasons: list[str],
+        facts: Facts | None = None,
+    ) -> None:
+        """Add a problem for each row where `wrong`; reasons, facts (and fields, if a list) are one a wrong row."""
         at = np.flatnonzero(wrong)
         origin = self.frame[at, ["table", "position"]]
         for number, table in enumerate(self.tables):
@@ -127,7 +137,8 @@ class _Rows:
             lines = table.rows["line"].gather(positions).to_list()
             field = fields if isinstance(fields, str) else [fields[row] for row in mine]
             because = [reasons[row] for row in mine]
-            table.log.add(lines, kind, action, field, because, table.raw(positions))
+            about = None if facts is None else facts[mine]
+            table.log.add(lines, kind, action, field, because, table.raw(positions), about)
 
     def listed(self, wrong: Bools, kind: Kind, action: Action, field: str = "") -> Bools:
         """The wrong rows that are to be reported; those for which a file's log has no room are counted in it."""
@@ -168,7 +179,7 @@ class _Rows:
         )
 
 
-def _date(table: Table, role: str) -> pl.Expr:
+def _date(table: "Table", role: str) -> pl.Expr:
     return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
 
 
@@ -439,7 +450,9 @@ def _nearest(places: tuple[Ints, Ints]) -> Ints:
     return np.where(first == spans.OPEN_BEGIN, last, first)
 
 
-def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granularity) -> tuple[Ints, Ints]:
+def _spans(
+    rows: _Rows, triples: tuple[Codes, Codes, Codes], begin: _DateColumn, end: _DateColumn, granularity: Granularity
+) -> tuple[Ints, Ints]:
     """Begin and end instants of the rows; reports and mends what is wrong with them."""
     for role, column in (("begin", begin), ("end", end)):
         _report_odd(rows, role, column)
@@ -452,7 +465,8 @@ def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granu
             f"it begins {begin.plain(row)} and ends {end.plain(row)}; the end was set to the begin"
             for row in np.flatnonzero(told).tolist()
         ]
-        rows.report(told, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons)
+        as_read = Facts(*(column[told].astype(np.int32) for column in (*triples, first, last)))
+        rows.report(told, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons, as_read)
         last = np.where(reversed_, end_of_begin, last)
     return first, last
 

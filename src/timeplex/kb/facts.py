@@ -161,7 +161,7 @@ class Facts:
         """Rows of the facts that have the entity as subject or object, each once, in order."""
         return np.union1d(self._by_subject.rows(entity), self._by_object.rows(entity))
 
-    def of_triples(self, s: Ints, r: Ints, o: Ints) -> tuple[Ints, Ints]:
+    def of_triples(self, s: Ints | Codes, r: Ints | Codes, o: Ints | Codes) -> tuple[Ints, Ints]:
         """All pairs (place, row of a fact that states the triple at that place, at whatever time); s, r, o: (n,)."""
         place, row = self.by_subject_relation.matches(pair_key(s, r))
         same = self.o[row] == o[place]
