@@ -3,7 +3,7 @@
 python tools/measure_audit.py [--seed 0] [--unseen 4 5 6] [DATASET …]
 python tools/measure_audit.py --run-epochs 8 [--runs-in FOLDER] [--kinds dates-shifted …] [--models 1 5] [DATASET …]
 
-Into 2 % of the facts of a KB go errors of one kind (`timeplex.auditing.injection`), the KB is audited, and its facts
+Into 2 % of the facts of a KB go errors of one kind (`injected_errors`), the KB is audited, and its facts
 are looked at in the order of suspicion. What was wrong before counts as a false alarm. The settings of the audit
 were chosen with the seeds 1, 2 and 3 on YAGO11k; `--unseen` are further seeds, of which the mean is recorded.
 
@@ -28,10 +28,8 @@ from typing import Any
 import numpy as np
 
 import timeplex
-from timeplex.auditing.injection import KINDS, inject
-from timeplex.auditing.measure import average_precision, precision_at_injected, ranked_facts
 from timeplex.cli.audit import with_models
-from timeplex.kb.dates import Ints
+from timeplex.typing import Ints
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results" / "audit.json"
@@ -42,6 +40,8 @@ NUMBERS = {1: "a model", FOLDS: "five models"}
 WITH_MODELS = ("dates-shifted", "objects-replaced")
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
+from injected_errors import KINDS, average_precision, inject, precision_at_injected, ranked_facts  # noqa: E402
+
 from common import machine  # noqa: E402 - a neighbour, not a package
 
 

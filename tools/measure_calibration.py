@@ -33,12 +33,11 @@ from timeplex.answers.calibration_maps import BINS, calibration_error, reliabili
 from timeplex.answers.trained import Trained
 from timeplex.evaluation.time_prediction import both_ends_known
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
 from timeplex.training.run import machine
+from timeplex.typing import Floats, Ints
 
 ROOT = Path(__file__).parents[1]
-Floats = NDArray[np.float64]
 FIRST = (50, 200, 500)
 """So many of the likeliest proposals are looked at apart."""
 

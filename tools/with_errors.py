@@ -6,8 +6,9 @@ One fact in a hundred is moved by 10 to 100 years. Which ones is printed, so tha
 import sys
 from pathlib import Path
 
+from injected_errors import inject
+
 import timeplex
-from timeplex.auditing.injection import inject
 from timeplex.kb.write import write_frame
 
 

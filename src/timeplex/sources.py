@@ -1,6 +1,5 @@
 """One way in: `read` makes a `TemporalKB` of whatever names or holds one."""
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -8,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from timeplex.datasets import benchmarks, sample
-from timeplex.datasets.download import Progress
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import store
 from timeplex.kb.date_spellings import USUAL, DateStyle
@@ -19,6 +17,8 @@ from timeplex.kb.readers import Opening, find_splits, from_frame, from_rows, rea
 from timeplex.kb.readers.labels import read_labels
 from timeplex.kb.readers.opening import STANDARD_INPUT
 from timeplex.kb.readers.table import Columns
+from timeplex.text import did_you_mean
+from timeplex.typing import Progress
 
 
 def read(
@@ -194,6 +194,5 @@ def _kind(source: str | os.PathLike[str]) -> str:
 
 def _unknown(source: str) -> UnknownNameError:
     names = [*benchmarks.BENCHMARKS, "sample"]
-    close = difflib.get_close_matches(source.lower(), names, n=1)
-    hint = f"Did you mean {close[0]!r}?" if close else f"Known names are {', '.join(names)}."
+    hint = did_you_mean(source.lower(), names) or f"Known names are {', '.join(names)}."
     return UnknownNameError(f"{source!r} is neither a known KB nor a path that exists.", hint)

@@ -14,8 +14,8 @@ from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.answers.trained import Trained
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Floats
 from timeplex.models.scorer import DIRECTIONS
+from timeplex.typing import Floats
 
 Triples = set[tuple[int, int, int]]
 

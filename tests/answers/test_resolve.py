@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.answers.random_runs import random_run
 
-from timeplex.answers.resolve import Resolver, columns, span_texts
+from timeplex.answers.resolve import Resolver, columns
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import spans
-from timeplex.kb.dates import Granularity, write
+from timeplex.kb.dates import Granularity, write, write_spans
 from timeplex.kb.timeline import Timeline
 
 RUN = random_run(1)
@@ -113,6 +113,6 @@ def test_spans_in_words() -> None:
         (spans.OPEN_BEGIN, 0),
         (spans.OPEN_BEGIN, spans.OPEN_END),
     ]
-    assert span_texts(some, Granularity.YEAR) == ["2000", "2000–2003", "2000–", "–0", "no dates"]
-    assert span_texts([], Granularity.YEAR) == []
+    assert write_spans(some, Granularity.YEAR) == ["2000", "2000–2003", "2000–", "–0", "no dates"]
+    assert write_spans([], Granularity.YEAR) == []
     assert asking().span_text(0, spans.OPEN_END) == "0–"

@@ -6,10 +6,10 @@ import tomllib
 from pathlib import Path
 
 from tests.documents import ROOT, blocks
+from tools.injected_errors import KINDS
 
 import timeplex
 from timeplex.auditing.base import RULES
-from timeplex.auditing.injection import KINDS
 from timeplex.auditing.own_rules import TABLES
 
 TEXT = (ROOT / "docs" / "audit.md").read_text()

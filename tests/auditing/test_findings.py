@@ -66,7 +66,7 @@ def test_dates_are_written_in_the_granularity_of_the_kb() -> None:
     assert (row["begin"], row["end"], row["suggestion"]) == (
         "1990-03-05",
         "1990-03-05",
-        "swap: 1990-03-01 – 1990-03-05?",
+        "swap: 1990-03-01–1990-03-05?",
     )
 
 

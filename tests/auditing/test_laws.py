@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.auditing.planted import PLANTS, clean, read
 from tests.kb.random_kbs import kb_of, kbs, rows
+from tools.injected_errors import inject
 
 import timeplex
 from timeplex.auditing.audit import audit
@@ -117,8 +118,6 @@ def test_any_kb_is_audited(kb: TemporalKB) -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**31), st.integers(100, 600), st.sampled_from(["dates-shifted", "objects-replaced"]))
 def test_generated_lives_with_errors(seed: int, size: int, kind: str) -> None:
-    from timeplex.auditing.injection import inject
-
     kb, injected = inject(timeplex.generate(size, seed=seed), kind, 0.1, seed)
     assert len(injected) == round(0.1 * size)
     well_formed(kb)

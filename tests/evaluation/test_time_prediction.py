@@ -23,8 +23,8 @@ from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Floats
 from timeplex.kb.timeline import Timeline
+from timeplex.typing import Floats
 
 in_many_cases = pytest.mark.parametrize("examples", [50, pytest.param(2_000, marks=pytest.mark.slow)])
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 
 from timeplex.gadgets import GADGETS, Reason
-from timeplex.gadgets.words import Describer, verdict
+from timeplex.gadgets.base import verdict
 from timeplex.kb.dates import Granularity
 from timeplex.testing.gadgets import OPEN, Row, build, kb_of
+from timeplex.text import Describer
 
 PEOPLE = ["Ada", "Bo", "Cy", "Di", "Rome"]
 RELATIONS = ["bornIn", "hosts", "marriedTo"]
@@ -26,8 +27,13 @@ ROWS: list[Row] = [
 YEARS = list(range(1940, 2010))
 
 
+def describer(rows: list[Row], unit: Granularity = Granularity.YEAR) -> Describer:
+    kb = kb_of(rows, PEOPLE, RELATIONS, unit)
+    return Describer(kb, kb.train)
+
+
 def words(unit: Granularity = Granularity.YEAR) -> Describer:
-    return Describer(kb_of(ROWS, PEOPLE, RELATIONS, unit))
+    return describer(ROWS, unit)
 
 
 def said(name: str, question: tuple[int, int, int, int], rows: list[Row] = ROWS, **options: str) -> list[str]:
@@ -35,21 +41,30 @@ def said(name: str, question: tuple[int, int, int, int], rows: list[Row] = ROWS,
     gadget = build(GADGETS[name], rows, len(PEOPLE), len(RELATIONS), YEARS, **options)
     s, r, o, year = question
     found = sorted(gadget.reasons(s, r, o, YEARS.index(year)), key=lambda reason: (reason.fact, reason.side))
-    return [gadget.sentence(reason, r, Describer(kb_of(rows, PEOPLE, RELATIONS))) for reason in found]
+    return [gadget.sentence(reason, r, describer(rows)) for reason in found]
 
 
 def test_a_fact_tells_the_date_that_is_counted_from() -> None:
-    told = [words().fact(row) for row in range(len(ROWS))]
+    told = [words().dated(row) for row in range(len(ROWS))]
     assert told[0] == "Ada bornIn Rome in 1960"
     assert told[1] == "Ada marriedTo Bo began 1990"
     assert told[3] == "Bo marriedTo Ada began 1984"
     assert told[7] == "Di bornIn Rome ended 1971"
-    assert Describer(kb_of([(ADA, BORN, ROME, *OPEN)], PEOPLE, RELATIONS)).fact(0) == "Ada bornIn Rome"
+    assert describer([(ADA, BORN, ROME, *OPEN)]).dated(0) == "Ada bornIn Rome"
+
+
+def test_a_fact_tells_its_span() -> None:
+    assert [words().fact(row) for row in (0, 1, 3, 7)] == [
+        "Ada bornIn Rome (1960)",
+        "Ada marriedTo Bo (1990–2000)",
+        "Bo marriedTo Ada (1984–)",
+        "Di bornIn Rome (–1971)",
+    ]
 
 
 def test_months_and_days_are_written_as_such() -> None:
     rows: list[Row] = [(ADA, MARRIED, BO, 1990 * 12 + 4, 2000 * 12)]
-    assert Describer(kb_of(rows, PEOPLE, RELATIONS, Granularity.MONTH)).fact(0) == "Ada marriedTo Bo began 1990-05"
+    assert describer(rows, Granularity.MONTH).dated(0) == "Ada marriedTo Bo began 1990-05"
     assert words(Granularity.MONTH).apart(1) == "1 month after"
     assert words(Granularity.DAY).apart(-1200) == "1,200 days before"
     assert words(Granularity.DAY).spread(-2.5, 0.04, 3) == "2.5 ± 0 days"

@@ -8,7 +8,7 @@ from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.problems import Action, Kind, Problems, record
+from timeplex.kb.problems import Action, Kind, Log, Problems
 
 Row = tuple[int, int, int, int, int]
 """s, r, o, begin, end."""
@@ -55,10 +55,16 @@ def labelled(draw: st.DrawFn, size: int) -> Names:
     return Names(pl.Series(names, dtype=pl.String), draw(st.dictionaries(st.sampled_from(names), TEXTS, max_size=3)))
 
 
+def problem(line: int, kind: Kind, action: Action, field: str, reason: str, row: str) -> pl.DataFrame:
+    log = Log("a file")
+    log.add([line], kind, action, field, reason, [row])
+    return log.frames[0]
+
+
 @st.composite
 def some_problems(draw: st.DrawFn) -> Problems:
     found = [
-        record("a file", [line], kind, action, field, reason, [row])
+        problem(line, kind, action, field, reason, row)
         for line, kind, action, field, reason, row in draw(
             st.lists(
                 st.tuples(

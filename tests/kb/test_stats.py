@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.benchmark_data import need_data
-from tests.kb.random_kbs import Row, kb_of, kbs, rows
+from tests.kb.random_kbs import Row, kb_of, kbs, problem, rows
 
 from timeplex.datasets.benchmarks import load
 from timeplex.kb import dates
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
-from timeplex.kb.problems import Action, Kind, Problems, record
+from timeplex.kb.problems import Action, Kind, Problems
 from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
 from timeplex.kb.split import leakage
 from timeplex.kb.stats import Stats, describe
@@ -191,7 +191,7 @@ def test_copies_that_were_set_aside_do_not_count(tmp_path: Path) -> None:
 
 def test_a_kind_of_problem_is_counted_whatever_was_done() -> None:
     frames = [
-        record("f", [number], Kind.COLUMN_COUNT, action, "", "why", ["row"])
+        problem(number, Kind.COLUMN_COUNT, action, "", "why", "row")
         for number, action in enumerate((Action.KEPT, Action.SET_ASIDE, Action.SET_ASIDE))
     ]
     stats = describe(kb_of([], problems=Problems(pl.concat(frames), 3)))

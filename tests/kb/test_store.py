@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,23 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.kb.random_kbs import kb_of, kbs
+from tests.kb.random_kbs import kb_of, kbs, problem
 
 from timeplex import files, read
 from timeplex.errors import DamagedError, InputError, TimeplexError
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.problems import Action, Kind, Problems, record
+from timeplex.kb.problems import FACT, Action, Kind, Problems
 from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
 
 FILES = ("MANIFEST.json", "entities.parquet", "facts.parquet", "kb.json", "problems.parquet", "relations.parquet")
 
 
 def small_kb() -> TemporalKB:
-    problem = record("a.csv", [7], Kind.UNREADABLE_DATE, Action.KEPT, "end", "no date", ["Zoë,r1,e1,1990,soon"])
+    odd = problem(7, Kind.UNREADABLE_DATE, Action.KEPT, "end", "no date", "Zoë,r1,e1,1990,soon")
     splits = {"train": [(0, 1, 2, 1990, OPEN_END), (3, 1, 3, OPEN_BEGIN, 5)], "valid": [], "test": [(1, 0, 2, 3, 4)]}
-    kb = kb_of(splits, problems=Problems(problem, 4))
+    kb = kb_of(splits, problems=Problems(odd, 4))
     return TemporalKB(
         Names(kb.entities.names, {"e1": "Zoë"}), kb.relations, kb.granularity, kb.splits, kb.problems, "klein und schön"
     )
@@ -89,6 +90,25 @@ def test_an_empty_kb_comes_back(tmp_path: Path) -> None:
     kb = kb_of([])
     kb.save(tmp_path / "kb")
     assert_same(TemporalKB.load(tmp_path / "kb"), kb)
+
+
+def test_a_folder_without_the_newer_columns_of_problems_loads(tmp_path: Path) -> None:
+    kb = read(pl.DataFrame({"subject": ["a"], "relation": ["r"], "object": ["b"], "begin": [9], "end": [5]}))
+    assert kb.problems.frame.select(FACT).rows() == [(0, 0, 1, 9, 5)]
+    earlier = replace(kb, problems=replace(kb.problems, frame=kb.problems.told))
+    earlier.save(tmp_path / "kb")
+    loaded = TemporalKB.load(tmp_path / "kb").problems
+    assert loaded.told.equals(kb.problems.told)
+    assert loaded.frame.select(FACT).rows() == [(None,) * 5]
+
+
+@pytest.mark.parametrize(("column", "wrong"), [("s", 2), ("r", -1), ("end", 2**30)])
+def test_a_problem_of_a_fact_that_cannot_be_is_refused(tmp_path: Path, column: str, wrong: int) -> None:
+    kb = read(pl.DataFrame({"subject": ["a"], "relation": ["r"], "object": ["b"], "begin": [9], "end": [5]}))
+    frame = kb.problems.frame.with_columns(pl.lit(wrong, pl.Int32).alias(column))
+    replace(kb, problems=replace(kb.problems, frame=frame)).save(tmp_path / "kb")
+    with pytest.raises(DamagedError, match=f"problems.parquet has a .* in {column} "):
+        TemporalKB.load(tmp_path / "kb")
 
 
 def test_the_encoding_does_not_depend_on_the_machine(saved: Path) -> None:

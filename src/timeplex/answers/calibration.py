@@ -35,11 +35,10 @@ from timeplex.evaluation.report import ways_to_decode
 from timeplex.evaluation.time_prediction import RULES, DevValues, Thresholds, both_ends_known, dev_values
 from timeplex.files import MANIFEST, Record, Table, read, read_json, to_json, write_whole
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Bools, Floats
 from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.training.run import TrainedRun
+from timeplex.typing import Bools, Floats, Ints, Progress
 
 MOST_FACTS = 5_000
 """At most so many dev facts are asked for, drawn with a fixed seed."""
@@ -56,9 +55,6 @@ LEAST_FACTS = 50
 TOP = 10
 """The candidates of each question that count."""
 
-
-Progress = Callable[[int, int | None], None]
-"""Hears how many of how many steps are done."""
 
 STEPS = 12
 """Who has one, when the others: see `_fit_when`."""

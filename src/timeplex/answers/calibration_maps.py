@@ -15,12 +15,10 @@ from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from scipy.optimize import isotonic_regression, minimize
 
-from timeplex.kb.dates import Ints
-from timeplex.kb.spans import Bools, Floats
+from timeplex.typing import Bools, Floats, Ints
 
 Kind = Literal["platt", "isotonic", "by-relation"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -219,7 +217,7 @@ def _rising(p: Floats, right: Bools) -> tuple[tuple[float, ...], tuple[float, ..
 BINS = 10
 
 
-def reliability(p: Floats, right: NDArray[np.bool_], bins: int = BINS) -> list[dict[str, float]]:
+def reliability(p: Floats, right: Bools, bins: int = BINS) -> list[dict[str, float]]:
     """Cases sorted by probability, in bins of equal size: how many, from which p to which, its mean, share of right."""
     parts = np.array_split(np.argsort(p, kind="stable"), max(1, min(bins, len(p))))
     return [
@@ -235,7 +233,7 @@ def reliability(p: Floats, right: NDArray[np.bool_], bins: int = BINS) -> list[d
     ]
 
 
-def calibration_error(p: Floats, right: NDArray[np.bool_], bins: int = BINS) -> float:
+def calibration_error(p: Floats, right: Bools, bins: int = BINS) -> float:
     """Expected calibration error: mean over cases of |mean p − share of right ones| of their bin."""
     table = reliability(p, right, bins)
     return sum(row["cases"] * abs(row["predicted"] - row["right"]) for row in table) / max(1, len(p))

@@ -10,7 +10,7 @@ alone, not on the sizes of blocks.
 
 import heapq
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,11 +24,10 @@ from timeplex.answers.explain import begin_position, reasons_text
 from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, expand, pair_key
-from timeplex.kb.spans import Bools, Floats
 from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.text import counted
+from timeplex.typing import Bools, Floats, Ints, Progress
 
 if TYPE_CHECKING:
     from timeplex.answers.trained import Trained
@@ -202,7 +201,6 @@ LEAST = 0.1
 MOST = 1000
 """The most facts, if no number is given."""
 
-Progress = Callable[[int, int | None], None]
 SCHEMA = {
     **dict.fromkeys(("subject", "relation", "object", "begin", "end"), pl.String),
     "probability": pl.Float64,

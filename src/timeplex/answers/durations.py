@@ -21,8 +21,8 @@ import numpy as np
 from timeplex.evaluation.time_prediction import both_ends_known
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Floats, Ints
 from timeplex.kb.timeline import Timeline
+from timeplex.typing import Floats, Ints
 
 TRUST = 0.25
 """How much the model's probabilities say beside the durations; see above."""

@@ -18,11 +18,11 @@ import torch
 from numpy.typing import ArrayLike
 
 from timeplex.gadgets.base import Reason
-from timeplex.gadgets.words import Describer
-from timeplex.kb.dates import Ints
 from timeplex.kb.timeline import Timeline
 from timeplex.models.scorer import Direction
+from timeplex.text import Describer
 from timeplex.training.run import TrainedRun
+from timeplex.typing import Ints
 
 if TYPE_CHECKING:
     from timeplex.answers.trained import Trained
@@ -94,12 +94,12 @@ def explain(
 
 def explain_numbers(run: TrainedRun, s: int, r: int, o: int, t: int, direction: Direction = "object") -> Explanation:
     """The same for numbers, where t is a position on the timeline."""
-    scorer, words = run.scorer, Describer(run.kb)
+    scorer, words = run.scorer, Describer(run.kb, run.kb.train)
     found = scorer.reasons(s, r, o, t)
     parts = _terms(run, s, r, o, t, direction)
     parts += [Part(name, sum(value for value, of, _ in found if of == name)) for name in scorer.gadgets]
     reasons = [
-        Because(name, why.side, words.fact(why.fact), why.gap, value, run.gadgets[name].sentence(why, r, words))
+        Because(name, why.side, words.dated(why.fact), why.gap, value, run.gadgets[name].sentence(why, r, words))
         for value, name, why in found
     ]
     entities = run.kb.entities
@@ -146,7 +146,7 @@ def dating_reasons(
 
 
 def _sentences(trained: "Trained", r: int, chosen: list[tuple[float, str, Reason]]) -> list[str]:
-    words = Describer(trained.run.kb)
+    words = Describer(trained.run.kb, trained.run.kb.train)
     return [trained.run.gadgets[name].sentence(reason, r, words) for _, name, reason in chosen]
 
 

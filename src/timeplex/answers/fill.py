@@ -25,12 +25,11 @@ from timeplex.answers.rank import EntityQueries
 from timeplex.answers.resolve import Hole, Reader, Rows
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.readers.rows import role_texts
 from timeplex.kb.readers.source_table import layout_of
 from timeplex.kb.readers.table import Columns, Layout
-from timeplex.kb.spans import Floats
 from timeplex.text import counted
+from timeplex.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from timeplex.answers.trained import Trained

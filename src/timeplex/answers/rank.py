@@ -18,14 +18,13 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, pair_key
-from timeplex.kb.spans import Bools, Floats, close
+from timeplex.kb.spans import close
 from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.training.run import TrainedRun
+from timeplex.typing import Bools, Codes, Floats, Ints
 
 BLOCK_BYTES = 32_000_000
 """The most memory that one table of scores may take; up to four are there at a time (with gadgets)."""
@@ -85,7 +84,7 @@ class KnownAnswers:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
-    def answers(self, direction: Direction) -> NDArray[np.int32]:
+    def answers(self, direction: Direction) -> Codes:
         """The entity that each fact is an answer with."""
         return self.facts.o if direction == "object" else self.facts.s
 

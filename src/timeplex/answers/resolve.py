@@ -14,12 +14,12 @@ import polars as pl
 from timeplex.answers.rank import EntityQueries, KnownAnswers
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import date_spellings, dates, spans
-from timeplex.kb.dates import Granularity, Ints, State
+from timeplex.kb.dates import Granularity, State
 from timeplex.kb.facts import Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Bools
 from timeplex.kb.timeline import Timeline
 from timeplex.text import quoted
+from timeplex.typing import Bools, Ints
 
 Date = int | float | str | datetime.date | None
 """One side of a span; None (or an empty text) is open."""
@@ -103,7 +103,7 @@ class Resolver:
 
     def span_text(self, begin: int, end: int) -> str:
         """`2000`, `2000–2003`, `2000–`, `–2003`; ends may be open, and `no dates` means that both are."""
-        return span_texts([(begin, end)], self.kb.granularity)[0]
+        return dates.write_spans([(begin, end)], self.kb.granularity)[0]
 
     def _covered(self, text: str) -> tuple[int, int]:
         """The first and the last instant of a written date."""
@@ -126,22 +126,6 @@ class Resolver:
             )
         self._known_dates[text] = first, last
         return first, last
-
-
-def span_texts(some: Sequence[tuple[int, int]], granularity: dates.Granularity) -> list[str]:
-    """`2000`, `2000–2003`, `2000–`, `–2003`, `no dates`."""
-    ends = np.array(some, np.int64).reshape(-1, 2)
-    is_open = np.stack(spans.is_open((ends[:, 0], ends[:, 1])), 1)
-    written = dates.write(np.where(is_open, 0, ends).ravel(), granularity)
-    texts = []
-    for begin, end, (no_begin, no_end) in zip(written[::2], written[1::2], is_open.tolist(), strict=True):
-        if no_begin and no_end:
-            texts.append("no dates")
-        elif begin == end and not no_begin and not no_end:
-            texts.append(begin)
-        else:
-            texts.append(f"{'' if no_begin else begin}–{'' if no_end else end}")
-    return texts
 
 
 def columns(**given: Any) -> dict[str, list[Any]]:
@@ -238,7 +222,7 @@ def spans_texts(facts: Facts, key: Ints, fact: Ints, granularity: Granularity) -
     order = np.lexsort((end, begin, key))
     spans = list(zip(begin[order].tolist(), end[order].tolist(), strict=True))
     distinct = list(dict.fromkeys(spans))
-    written = dict(zip(distinct, span_texts(distinct, granularity), strict=True))
+    written = dict(zip(distinct, dates.write_spans(distinct, granularity), strict=True))
     texts: dict[int, dict[str, None]] = {}
     for each, span in zip(key[order].tolist(), spans, strict=True):
         texts.setdefault(each, {})[written[span]] = None

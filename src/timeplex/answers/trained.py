@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.answers import calibration
-from timeplex.answers.calibration import Calibration, Progress, fit
+from timeplex.answers.calibration import Calibration, fit
 from timeplex.answers.discover import LEAST, MOST, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
 from timeplex.answers.explain import Explanation, explain
@@ -27,10 +27,8 @@ from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
 from timeplex.kb import dates
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.table import Columns
-from timeplex.kb.spans import Bools, Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.models.loading import own_model
 from timeplex.models.scorer import Direction
@@ -39,6 +37,7 @@ from timeplex.training.checkpoint import Listener
 from timeplex.training.defaults import recipe_for, with_dev
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.run import RunFolder, TrainedRun
+from timeplex.typing import Bools, Floats, Ints, Progress
 
 TEXTS = dict.fromkeys(
     ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String

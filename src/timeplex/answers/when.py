@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from torch import Tensor
 
@@ -16,10 +15,9 @@ from timeplex.errors import InputError
 from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.time_prediction import Decoder, GreedySpan, Rule, Thresholds, probabilities
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Floats
 from timeplex.training.run import TrainedRun
+from timeplex.typing import Bools, Floats, Ints
 
 MODEL = "model"
 
@@ -165,7 +163,7 @@ def conformal_level(levels: Floats, coverage: float = COVERAGE) -> float:
     return float(np.sort(levels)[place - 1]) if place <= len(levels) else 1.0
 
 
-def holds(found: tuple[Ints, Ints], position: Ints) -> NDArray[np.bool_]:
+def holds(found: tuple[Ints, Ints], position: Ints) -> Bools:
     """Whether intervals hold positions."""
     return (found[0] <= position) & (position <= found[1])
 

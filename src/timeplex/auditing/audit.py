@@ -1,6 +1,5 @@
 """`audit`: what is probably wrong in a KB."""
 
-import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from timeplex.auditing.findings import Findings, rank, read_earlier
 from timeplex.auditing.own_rules import read_own_rules
 from timeplex.errors import UnknownNameError
 from timeplex.kb.facts import TemporalKB
+from timeplex.text import did_you_mean
 
 
 def audit(
@@ -48,8 +48,7 @@ def _known_rules(names: Iterable[str]) -> set[str]:
     chosen = set(names)
     rules = [*RULES, MODEL]
     for name in sorted(chosen - set(rules)):
-        close = difflib.get_close_matches(name, rules, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else f"The rules are {', '.join(rules)}."
+        hint = did_you_mean(name, rules) or f"The rules are {', '.join(rules)}."
         raise UnknownNameError(f"There is no rule {name!r}.", hint)
     return chosen
 

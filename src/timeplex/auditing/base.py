@@ -19,9 +19,8 @@ from typing import ClassVar
 import numpy as np
 
 from timeplex.auditing.case import LEAST_SEVERITY, AuditContext
-from timeplex.auditing.evidence import Floats
-from timeplex.kb.dates import Ints
 from timeplex.registry import register_in
+from timeplex.typing import Floats, Ints
 
 MOST_OTHERS = 5
 

@@ -5,15 +5,16 @@ from functools import cached_property
 
 import numpy as np
 
-from timeplex.auditing.evidence import ERRORS, LEAST_CASES, DateEvidence, Floats, gather
+from timeplex.auditing.evidence import ERRORS, LEAST_CASES, DateEvidence, gather
 from timeplex.auditing.own_rules import OwnRules
-from timeplex.auditing.repaired import Repaired, trace
-from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb import spans
+from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.problems import FACT, Kind
 from timeplex.patterns.orderings import ENTITIES, Ordering, survey
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
-from timeplex.text import counted
+from timeplex.text import Describer
+from timeplex.typing import Floats, Ints
 
 LEAST_SEVERITY = 0.25
 """What is less likely an error than this is not reported."""
@@ -26,12 +27,10 @@ MOST_EXPECTED_YEARS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class AuditContext:
+class AuditContext(Describer):
     """A KB under audit. `rows` are the places of the facts in `kb.facts`, `split` numbers their splits."""
 
-    kb: TemporalKB
     own: OwnRules
-    facts: Facts
     rows: Ints
     split: Ints
     notes: list[str] = field(default_factory=list)
@@ -42,7 +41,7 @@ class AuditContext:
         facts = kb.facts
         split = np.repeat(np.arange(len(SPLITS)), [len(kb.splits.get(name, Facts.empty())) for name in SPLITS])
         rows = np.lexsort((split, facts.end, facts.begin, facts.o, facts.r, facts.s))
-        return cls(kb, own, facts[rows], rows, split[rows])
+        return cls(kb, facts[rows], own, rows, split[rows])
 
     @cached_property
     def evidence(self) -> DateEvidence:
@@ -50,9 +49,19 @@ class AuditContext:
         return gather(self.facts, self.kb.granularity)
 
     @cached_property
-    def repaired(self) -> Repaired:
-        """The facts whose end is not that of the source."""
-        return trace(self.kb, self.facts)
+    def repaired(self) -> tuple[Ints, Facts]:
+        """The facts that end before they begin in the source, where the reader set the end: rows, and as it has them.
+
+        −1 for the rows of those that are not in the KB, or whose problem was stored without the fact (see `problems`).
+        """
+        told = self.kb.problems.of_facts(Kind.BEGIN_AFTER_END).select(FACT)
+        source = Facts(*(told[name].fill_null(-1).to_numpy() for name in FACT))
+        place, row = self.facts.of_triples(source.s, source.r, source.o)
+        same = self.facts.begin[row] == source.begin[place]
+        rows = np.full(len(source), -1)
+        # Facts are in the order of their ends: of several, the one that lasts shortest is taken.
+        rows[place[same][::-1]] = row[same][::-1]
+        return rows, source
 
     @property
     def orderings(self) -> list[Ordering]:
@@ -72,8 +81,6 @@ class AuditContext:
     def year(self) -> float:
         """How many instants a year has."""
         return INSTANTS_A_YEAR[self.kb.granularity]
-
-    # Who is to blame
 
     def blame(self, fact: Ints, other: Ints) -> Floats:
         """Pr(the fact is wrong, given that it or the other one is). Shapes (n,)."""
@@ -118,38 +125,6 @@ class AuditContext:
                 return f"{what}{slips[0]}?"
         early, late = self.date(first), self.date(last)
         return f"{what}{early if early == late else f'{early} to {late}'}?"
-
-    # Words
-
-    def relation(self, relation: int) -> str:
-        """A relation as people read it."""
-        return self.kb.relations.label(int(relation))
-
-    def entity(self, entity: int) -> str:
-        """An entity as people read it."""
-        return self.kb.entities.label(int(entity))
-
-    def date(self, instant: float) -> str:
-        """An instant as a date."""
-        return dates.write([int(instant)], self.kb.granularity)[0]
-
-    def span(self, begin: int, end: int) -> str:
-        """`1990–2001`, `1990`, `from 1990`, `until 2001` or `no date`."""
-        if begin == spans.OPEN_BEGIN:
-            return "no date" if end == spans.OPEN_END else f"until {self.date(end)}"
-        if end == spans.OPEN_END:
-            return f"from {self.date(begin)}"
-        return self.date(begin) if begin == end else f"{self.date(begin)} – {self.date(end)}"
-
-    def fact(self, row: int) -> str:
-        """`Ada bornIn London (1815)`."""
-        of = self.facts
-        span = self.span(int(of.begin[row]), int(of.end[row]))
-        return f"{self.entity(of.s[row])} {self.relation(of.r[row])} {self.entity(of.o[row])} ({span})"
-
-    def length(self, instants: float) -> str:
-        """A number of instants in words: `1 year`, `40 days`."""
-        return counted(int(instants), self.kb.granularity.value)
 
     def end_in_question(self, row: int) -> str:
         """Which of its ends the date of a fact is."""

@@ -29,12 +29,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.assemble import plausible_range
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Bools
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
-
-Floats = NDArray[np.float64]
+from timeplex.typing import Bools, Floats, Ints
 
 LEAST_NEIGHBOURS = 4
 PLACES = 5

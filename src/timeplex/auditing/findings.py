@@ -13,11 +13,11 @@ from timeplex.auditing.base import Found
 from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS
 from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import parquet_frame
 from timeplex.kb.write import without_formulas
+from timeplex.typing import Ints
 
 if TYPE_CHECKING:
     import pandas as pd

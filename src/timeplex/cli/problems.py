@@ -51,7 +51,7 @@ def problems(
     if output is not None:
         from timeplex.kb.write import write_frame
 
-        write_frame(found.frame, output, formulas=formulas)
+        write_frame(found.told, output, formulas=formulas)
     if as_json:
         from dataclasses import asdict
 
@@ -59,7 +59,7 @@ def problems(
             {
                 "rows_read": found.rows_read,
                 "set_aside": found.set_aside,
-                "problems": found.frame.to_dicts(),
+                "problems": found.told.to_dicts(),
                 "unlisted": [asdict(more) for more in found.unlisted],
             }
         )

@@ -8,6 +8,7 @@ import typer
 from timeplex.cli.evaluate import DEVICE_OPTION
 from timeplex.cli.rank import RUN_ARGUMENT, about, calibrating, named, opened
 from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, say, sparkline
+from timeplex.text import span
 
 if TYPE_CHECKING:
     from timeplex.answers.trained import Trained
@@ -67,8 +68,8 @@ def when(
 def _show(trained: "Trained", found: dict[str, Any], curve: "Curve", window: tuple[int, int], why: list[str]) -> None:
     say(f"({found['subject']}, {found['relation']}, {found['object']}) asked of {named(trained)}")
     say()
-    say(f"most likely    {_span(found['begin'], found['end'])}   probability {found['probability']:.2f}")
-    say(f"80 % interval  {_span(found['low'], found['high'])}   for the begin")
+    say(f"most likely    {span(found['begin'], found['end'])}   probability {found['probability']:.2f}")
+    say(f"80 % interval  {span(found['low'], found['high'])}   for the begin")
     say(f"known          {found['known'] or 'nothing'}")
     say()
     bars, width = _bars(curve, window)
@@ -80,10 +81,6 @@ def _show(trained: "Trained", found: dict[str, Any], curve: "Curve", window: tup
     for number, reason in enumerate(why):
         say(f"{'        ' if number else 'because '}{reason}")
     say(trained.calibration.note("when"))
-
-
-def _span(begin: str, end: str) -> str:
-    return begin if begin == end else f"{begin}–{end}"
 
 
 def _text(curve: "Curve", instant: int) -> str:

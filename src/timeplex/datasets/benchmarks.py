@@ -1,29 +1,24 @@
 """The four benchmarks of the paper: what they hold, where they come from, and loading them checked.
 
-The numbers below are counted from the files. The table of data sets in the paper (Jain et al., EMNLP 2020,
-appendix) has slips, so that a number which differs from it is no mistake here:
-
-- YAGO11k: valid and test are swapped (2,050 and 2,051 are right), and 10,622 entities are printed for 10,623.
-- ICEWS14: 8,943 test facts are printed for 8,963.
-- "#Instants" 251 (YAGO11k) and 237 (WIKIDATA12k) are not the distinct years in the files (396 and 618).
-
-A folder of facts counts as right by its `digest`, which does not depend on the order of the lines: the
-public copies of one benchmark have the same facts in different orders.
+benchmarks.toml lists them. A folder of facts counts as right by its `digest`, which does not depend on the order of the
+lines: the public copies of one benchmark have the same facts in different orders.
 """
 
-import difflib
 import hashlib
 import os
 import shutil
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from timeplex.datasets.download import Progress, fetch
+from timeplex.datasets.download import fetch
 from timeplex.errors import DamagedError, DownloadError, InputError, UnknownNameError
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
 from timeplex.kb.readers import read_folder
+from timeplex.text import did_you_mean
+from timeplex.typing import Progress
 
 
 @dataclass(frozen=True)
@@ -61,97 +56,21 @@ class Benchmark:
     source: Source
 
 
-_HYTE = "Dasgupta, Ray and Talukdar: HyTE, EMNLP 2018"
-_ICEWS = "García-Durán, Dumančić and Niepert: Learning Sequence Encoders for Temporal KGs, EMNLP 2018"
-_ICEWS_TERMS = "Events of ICEWS (doi:10.7910/DVN/28075, whose terms apply); files of nle-ml/mmkb (BSD-3-Clause)"
-_ATISE = "https://raw.githubusercontent.com/soledad921/ATISE/711e2136e10b54acbdd7a69ad7822837ce5c44c8"
-_MMKB = "https://raw.githubusercontent.com/nle-ml/mmkb/dc1c89cac110ddbb9944d6ed5ab2b3c2339d320c/TemporalKGs"
-
-
-def _numbered(folder: str) -> Source:
-    files = {split: f"{split}.txt" for split in SPLITS}
-    return Source(f"{_ATISE}/{folder}", files, "entity2id.txt", "relation2id.txt")
-
-
-def _named(folder: str, stem: str) -> Source:
-    return Source(f"{_MMKB}/{folder}", {split: f"{stem}_{split}.txt" for split in SPLITS})
-
-
-_ALL = (
-    Benchmark(
-        name="yago11k",
-        title="YAGO11k",
-        description="Lives and careers from YAGO3 with spans of years; 44 % of the ends are not stated.",
-        citation=_HYTE,
-        terms="Facts of YAGO3 (Creative Commons Attribution); files of soledad921/ATISE (MIT)",
-        granularity=Granularity.YEAR,
-        facts={"train": 16_408, "valid": 2_050, "test": 2_051},
-        entities=10_623,
-        relations=10,
-        digests={
-            "train": "893ed9b881de7f4f74dacebcacd6a01d6aef0cf871d00d6ec16fe0857d7da3a9",
-            "valid": "1c5b60dd0e8d1a31dd6c3e0df7c54c69d7832c915c2e9ca95d56550471ae7844",
-            "test": "7c95398169bb101d752b56efc8f56f6e21be8811c214bd51aaa16700200ad872",
-        },
-        source=_numbered("yago"),
-    ),
-    Benchmark(
-        name="wikidata12k",
-        title="WIKIDATA12k",
-        description="Memberships, awards and positions from Wikidata with spans of years; triples recur.",
-        citation=_HYTE,
-        terms="Facts of Wikidata (CC0); files of soledad921/ATISE (MIT)",
-        granularity=Granularity.YEAR,
-        facts={"train": 32_497, "valid": 4_062, "test": 4_062},
-        entities=12_554,
-        relations=24,
-        digests={
-            "train": "d7489ed0dc772628e38bc0b300e678f7273e60f996d64f2966e0d92057bd773e",
-            "valid": "d18f8ac12dc607c05f1296dfa05562d289fdd4f6033d9f0c164819f84a7ffe0a",
-            "test": "d6574d02abce8dd2678dbb48ea2a91b6ccf8fbde7b7778f9cf5dd8790d0ef00c",
-        },
-        source=_numbered("wikidata"),
-    ),
-    Benchmark(
-        name="icews14",
-        title="ICEWS14",
-        description="Political events of the year 2014, each on one day.",
-        citation=_ICEWS,
-        terms=_ICEWS_TERMS,
-        granularity=Granularity.DAY,
-        facts={"train": 72_826, "valid": 8_941, "test": 8_963},
-        entities=7_128,
-        relations=230,
-        digests={
-            "train": "29bca527a730e4bb02838bda1399fa6d92878d56dd3e58773083289759b43f56",
-            "valid": "c8f7800f8f1eb13b27d609764eef800f3ac97865d37a52700a9160974f0b4dd4",
-            "test": "34142e01aa50dd880b2fe97e54549b377e44af319a894bea07e007ff5f0e053a",
-        },
-        source=_named("icews14", "icews_2014"),
-    ),
-    Benchmark(
-        name="icews05-15",
-        title="ICEWS05-15",
-        description="Political events of the years 2005 to 2015, each on one day.",
-        citation=_ICEWS,
-        terms=_ICEWS_TERMS,
-        granularity=Granularity.DAY,
-        facts={"train": 368_962, "valid": 46_275, "test": 46_092},
-        entities=10_488,
-        relations=251,
-        digests={
-            "train": "96b45f8e49a80142c16da7e93dc3da60268a47b09f8c4164e4d48932969e46d1",
-            "valid": "f2dbb69941a6ba0258375eea5977874433a8ef638badea9a8a50038490760588",
-            "test": "89bbd83d38bd70090525e958d74db6f27a2815c987e602a8c4b7d3024f5c2060",
-        },
-        source=_named("icews05-15", "icews_2005-2015"),
-    ),
-)
-
 BYTES_A_FACT = 1_000
 """No file of a benchmark is larger than this for each of its facts; they take about a tenth of it."""
 
-BENCHMARKS: dict[str, Benchmark] = {benchmark.name: benchmark for benchmark in _ALL}
+
+def _read_benchmarks() -> dict[str, Benchmark]:
+    tables = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text("utf-8"))
+    return {
+        name: Benchmark(
+            name, granularity=Granularity(table.pop("granularity")), source=Source(**table.pop("source")), **table
+        )
+        for name, table in tables.items()
+    }
+
+
+BENCHMARKS = _read_benchmarks()
 """The benchmarks by name."""
 
 
@@ -175,9 +94,8 @@ def load(name: str, data_dir: Path | None = None, progress: Progress | None = No
 def find(name: str) -> Benchmark:
     """The benchmark of that name; an unknown name is an error that lists the known ones."""
     if name not in BENCHMARKS:
-        close = difflib.get_close_matches(name.lower(), BENCHMARKS, n=1)
-        question = f"Did you mean {close[0]!r}? " if close else ""
-        raise UnknownNameError(f"There is no benchmark {name!r}.", f"{question}Known are {', '.join(BENCHMARKS)}.")
+        hint = f"{did_you_mean(name.lower(), BENCHMARKS)} Known are {', '.join(BENCHMARKS)}.".lstrip()
+        raise UnknownNameError(f"There is no benchmark {name!r}.", hint)
     return BENCHMARKS[name]
 
 

@@ -6,7 +6,7 @@ The bytes are collected in `<target>.part`; only a whole file ever gets the fina
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
@@ -15,9 +15,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from timeplex.errors import DownloadError
-
-Progress = Callable[[int, int | None], None]
-"""Told (bytes done, bytes in all), the latter None where the server does not say."""
+from timeplex.typing import Progress
 
 CHUNK = 1 << 16
 

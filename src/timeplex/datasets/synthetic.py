@@ -20,14 +20,15 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from timeplex.errors import InputError
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Column, Facts, TemporalKB
+from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
+from timeplex.typing import Codes, Floats, Ints
 
 # ruff: noqa: RUF009 - the calls that make the defaults of `World` give immutable values
 
@@ -71,7 +72,7 @@ class Years:
         return cls.weighted(0, np.diff(np.log(np.arange(1, size + 2))))
 
     @property
-    def values(self) -> NDArray[np.int64]:
+    def values(self) -> Ints:
         """first … last, shape (n,)."""
         return np.arange(self.first, self.last + 1)
 
@@ -90,13 +91,13 @@ class Years:
         """√(Σ (k − mean)² P(k))."""
         return math.sqrt(np.dot((self.values - self.mean) ** 2, self.chances))
 
-    def chance_by(self, value: ArrayLike) -> NDArray[np.float64]:
+    def chance_by(self, value: ArrayLike) -> Floats:
         """P(X ≤ value), for each value."""
         sums = np.concatenate([[0.0], np.cumsum(self.chances)])
-        chances: NDArray[np.float64] = sums[np.clip(np.asarray(value) - self.first + 1, 0, len(self.chances))]
+        chances: Floats = sums[np.clip(np.asarray(value) - self.first + 1, 0, len(self.chances))]
         return chances
 
-    def draw(self, random: np.random.Generator, count: int) -> Column:
+    def draw(self, random: np.random.Generator, count: int) -> Codes:
         """Independent values, shape (count,)."""
         inner = np.cumsum(self.chances)[:-1]  # without the last, rounding cannot lead past it
         return (self.first + np.searchsorted(inner, random.random(count), side="right")).astype(np.int32)
@@ -284,14 +285,14 @@ def generate(facts: int = 1000, seed: int = 0, *, world: SyntheticSpec = DEFAULT
     )
 
 
-def _code(kind: str, number: ArrayLike) -> Column:
+def _code(kind: str, number: ArrayLike) -> Codes:
     """Provisional numbers of entities, which sort as the names do."""
     if np.max(number, initial=0) >> KIND_BITS:
         raise InputError(f"The world has too many of the kind {kind}.", "Make fewer than 2²⁴.")
     return np.asarray(number, np.int32) + np.int32(KINDS.index(kind) << KIND_BITS)
 
 
-def _block(relation: str, subject: Column, target: Column, begin: Column, end: Column) -> Column:
+def _block(relation: str, subject: Codes, target: Codes, begin: Codes, end: Codes) -> Codes:
     """Facts as five rows s, r, o, begin, end, shape (5, n)."""
     return np.stack([subject, np.full_like(subject, RELATIONS.index(relation)), target, begin, end])
 
@@ -310,20 +311,20 @@ class _People:
         self.work = self.degree + world.wait.draw(random, self.count)
         self.award = self.work + world.prize.draw(random, self.count)
 
-    def told(self, share: float, group: int = 1) -> Column:
+    def told(self, share: float, group: int = 1) -> Codes:
         """The persons of whom something is told: each group with chance `share`, the first in any case."""
         told = self.random.random(self.count // group) < share
         told[0] |= share > 0
         return np.flatnonzero(np.repeat(told, group)).astype(np.int32)
 
-    def choose(self, kind: str, each: int, who: Column) -> Column:
+    def choose(self, kind: str, each: int, who: Codes) -> Codes:
         """An entity for each person: one of `each` at home, or one of all communities."""
         at_home = self.home[who] * each + Years.popularity(each).draw(self.random, len(who))
         anywhere = Years.popularity(each * self.communities).draw(self.random, len(who))
         return _code(kind, np.where(self.random.random(len(who)) < self.world.local, at_home, anywhere))
 
 
-def _biographies(people: _People) -> Column:
+def _biographies(people: _People) -> Codes:
     """The facts whose subjects are persons, shape (5, n)."""
     world, birth, death = people.world, people.birth, people.death
     everyone, students = np.arange(people.count, dtype=np.int32), people.told(world.studied)
@@ -331,7 +332,7 @@ def _biographies(people: _People) -> Column:
     dead = dead[death[dead] <= world.last_year]
     prizes = _code("prize", Years.popularity(2 + people.communities // 2).draw(people.random, len(winners)))
 
-    def block(relation: str, who: Column, target: Column, begin: Column, end: Column) -> Column:
+    def block(relation: str, who: Codes, target: Codes, begin: Codes, end: Codes) -> Codes:
         return _block(relation, _code("person", who), target, begin[who], end[who])
 
     birthplaces = people.choose("place", world.places, everyone)
@@ -345,7 +346,7 @@ def _biographies(people: _People) -> Column:
     return np.concatenate([*blocks, _marriages(people), *_careers(people)], axis=1)
 
 
-def _marriages(people: _People) -> Column:
+def _marriages(people: _People) -> Codes:
     """Both directions of each marriage, with one span: to the divorce, the first death, or open."""
     random, world = people.random, people.world
     who = people.told(world.married, group=2)
@@ -358,7 +359,7 @@ def _marriages(people: _People) -> Column:
     return _block("marriedTo", _code("person", who), _code("person", who ^ 1), wedding, end)
 
 
-def _careers(people: _People) -> list[Column]:
+def _careers(people: _People) -> list[Codes]:
     """The jobs of persons one after another: a block of all first jobs, one of all second jobs …"""
     random, world = people.random, people.world
     who = people.told(world.worked)
@@ -379,7 +380,7 @@ def _careers(people: _People) -> list[Column]:
     return blocks
 
 
-def _games(random: np.random.Generator, world: SyntheticSpec, facts: int, places: int) -> Column:
+def _games(random: np.random.Generator, world: SyntheticSpec, facts: int, places: int) -> Codes:
     """Exactly `facts` facts of series of games, shape (5, facts), each series from its first edition on.
 
     Edition k of a series is in the year first_games + phase + k · period, with 0 ≤ phase < period.

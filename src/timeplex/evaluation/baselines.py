@@ -13,10 +13,10 @@ from scipy import sparse
 from torch import Tensor
 
 from timeplex.evaluation.queries import DirectedScorer, PlacedFacts
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import expand, pair_key
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.typing import Ints
 
 Floats = NDArray[np.float32]
 

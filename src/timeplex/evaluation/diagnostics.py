@@ -16,12 +16,12 @@ from timeplex.evaluation.queries import EntityScorer, PlacedFacts
 from timeplex.evaluation.ranking import CHUNK_BYTES
 from timeplex.evaluation.time_prediction import TimeScorer
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, Index, pair_key
-from timeplex.kb.spans import Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model
 from timeplex.patterns.orderings import Ordering
+from timeplex.typing import Floats, Ints
 
 MOST_PAIRS = 1 << 24
 """About so many pairs of instants are compared at a time."""

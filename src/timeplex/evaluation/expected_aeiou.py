@@ -26,8 +26,8 @@ from torch import Tensor
 
 from timeplex.evaluation.time_prediction import BLOCK_BYTES, Spans, both_ends_known
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Floats, Ints
 from timeplex.kb.timeline import Timeline
+from timeplex.typing import Floats, Ints
 
 DURATIONS = 64
 """How many durations stand for the distribution of a relation's durations."""

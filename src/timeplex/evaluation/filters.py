@@ -18,9 +18,9 @@ import numpy as np
 
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import pair_key
 from timeplex.models.scorer import Direction
+from timeplex.typing import Ints
 
 Filter = Literal["none", "ignore-time", "exact-span", "per-instant"]
 FILTERS: tuple[Filter, ...] = get_args(Filter)

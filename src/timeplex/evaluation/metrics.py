@@ -10,7 +10,8 @@ import polars as pl
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.ranking import Ranks
 from timeplex.kb import spans
-from timeplex.kb.spans import Floats, Ints, Span
+from timeplex.kb.spans import Span
+from timeplex.typing import Floats, Ints
 
 HITS = (1, 3, 10)
 

@@ -16,10 +16,10 @@ import numpy as np
 from timeplex.errors import InputError
 from timeplex.files import check_writable, write_whole
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
-from timeplex.kb.spans import Floats
+from timeplex.kb.dates import Granularity
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import visible
+from timeplex.typing import Floats, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,15 +161,15 @@ def when_picture(found: Prediction, path: Path, years: Years) -> None:
     with _drawing(path, 1, 1, (5.6, 2.3)) as (_, grid):
         axes = grid[0][0]
         axes.set(xlim=(years[0] - 0.5, years[1] + 1.5 - 2 * half), ylim=(0, 1.25 * highest))
-        text = _span_text(found.interval, granularity)
+        text = dates.write_spans([found.interval], granularity)[0]
         axes.axvspan(*edges["interval"], color=COLOURS[0], alpha=0.09, linewidth=0, label=f"80 % for the begin: {text}")
-        texts = _listed([_span_text(known, granularity) for known in found.known])
+        texts = _listed(dates.write_spans(found.known, granularity))
         for number, known in enumerate(found.known):
             label = "_" if number else f"known: {texts}"  # what begins with an underscore is not in the legend
             _draw_gold(axes, known, granularity, named=False, label=label)
         axes.plot(when, probability, color=COLOURS[0], linewidth=1.1)
         axes.fill_between(when, probability, color=COLOURS[0], alpha=0.12, linewidth=0)
-        text = _span_text(found.span, granularity)
+        text = dates.write_spans([found.span], granularity)[0]
         height = [1.1 * highest] * 2
         axes.plot(
             edges["span"], height, color=COLOURS[1], linewidth=4, solid_capstyle="butt", label=f"most likely: {text}"
@@ -235,7 +235,7 @@ def _draw_gold(axes: "Axes", gold: tuple[int, int], granularity: Granularity, *,
         middle = (ends[0] + ends[-1]) / 2 if ends else (low + high) / 2
         place = (min(max(middle, low), high) - low) / (high - low)
         axes.annotate(
-            f"gold {_span_text(gold, granularity)}",
+            f"gold {dates.write_spans([gold], granularity)[0]}",
             (place, 1),
             xycoords="axes fraction",
             xytext=(0, 3),
@@ -244,16 +244,6 @@ def _draw_gold(axes: "Axes", gold: tuple[int, int], granularity: Granularity, *,
             fontsize=8,
             color=GOLD_DARK,
         )
-
-
-def _span_text(span: tuple[int, int], granularity: Granularity) -> str:
-    """`1969`, `1995–2001`, `1995–`, `–2001`."""
-    begin, end = span
-    if begin == end:
-        return dates.write([begin], granularity)[0]
-    before = "" if begin == spans.OPEN_BEGIN else dates.write([begin], granularity)[0]
-    after = "" if end == spans.OPEN_END else dates.write([end], granularity)[0]
-    return f"{before}–{after}"
 
 
 def _in_years(instants: Ints, granularity: Granularity) -> Floats:

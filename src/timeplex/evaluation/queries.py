@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, pair_key
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.typing import Ints
 
 
 class EntityScorer(Protocol):

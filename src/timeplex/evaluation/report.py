@@ -30,12 +30,12 @@ from timeplex.evaluation.time_prediction import (
     predict_by_each,
 )
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR, relation_classes
+from timeplex.typing import Bools, Ints
 
 Texts = NDArray[np.str_]
 
@@ -95,7 +95,7 @@ def _span_length(kb: TemporalKB, facts: Facts) -> Texts:
     return np.select([np.isinf(instants), instants <= 1, years <= YEARS], kinds, f"over {YEARS} years")
 
 
-def _in_train(kb: TemporalKB, facts: Facts) -> NDArray[np.bool_]:
+def _in_train(kb: TemporalKB, facts: Facts) -> Bools:
     columns = ["s", "r", "o"]
     train, asked = (pl.DataFrame({name: getattr(part, name) for name in columns}) for part in (kb.train, facts))
     rows = asked.with_row_index().join(train.unique(), on=columns, how="semi")["index"].to_numpy()
@@ -230,7 +230,7 @@ def decoders(
 def ways_to_decode(
     kb: TemporalKB,
     said: DevValues | None,
-    rows: NDArray[np.bool_] | None = None,
+    rows: Bools | None = None,
     *,
     durations: Durations | None = None,
 ) -> dict[str, Decoder]:

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from scipy import stats
 
 from timeplex.errors import InputError
-
-Floats = NDArray[np.float64]
+from timeplex.typing import Floats
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95

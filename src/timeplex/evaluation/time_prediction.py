@@ -20,7 +20,6 @@ from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.errors import InputError
@@ -29,8 +28,8 @@ from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
-from timeplex.kb.spans import Floats, Ints
 from timeplex.kb.timeline import Timeline
+from timeplex.typing import Bools, Floats, Ints
 
 
 class GreedySpan:
@@ -225,7 +224,7 @@ class DevValues:
     r: Ints
     values: Mapping[Rule, Floats]
 
-    def thresholds(self, rule: Rule, relations: int, rows: NDArray[np.bool_] | None = None) -> Thresholds:
+    def thresholds(self, rule: Rule, relations: int, rows: Bools | None = None) -> Thresholds:
         """The θ of every relation by all dev facts, or by those of the rows.
 
         A relation without such a fact gets the mean of the other θ (mean-mass), or the θ that is best over all (grid).

@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from timeplex.gadgets.evidence import Evidence
-from timeplex.gadgets.words import Describer
 from timeplex.registry import register_in
+from timeplex.text import Describer
 
 Form = Literal["paper", "published-code"]
 
@@ -105,7 +105,7 @@ class Gadget(nn.Module, ABC):
 
     def sentence(self, reason: Reason, relation: int, words: Describer) -> str:
         """A reason for a question about a relation in one sentence without a full stop: the fact, and what it means."""
-        return f"{words.fact(reason.fact)}; the question lies {words.apart(reason.gap)}"
+        return f"{words.dated(reason.fact)}; the question lies {words.apart(reason.gap)}"
 
     def penalty(self) -> Tensor:
         """What the loss of phase 2 adds, to keep weights small."""
@@ -118,3 +118,11 @@ GADGETS: dict[str, type[Gadget]] = {}
 def register(name: str) -> Callable[[type[Gadget]], type[Gadget]]:
     """Make a gadget known by a name: `@register("mygadget")` above its class."""
     return register_in(GADGETS, name)
+
+
+def verdict(gap: float, mean: float, sigma: float) -> str:
+    """Whether a gap is what the training facts have: up to one deviation off it fits, up to two it nearly does."""
+    off = abs(gap - mean)
+    if off <= sigma:
+        return "fits"
+    return "nearly fits" if off <= 2 * sigma else "does not fit"

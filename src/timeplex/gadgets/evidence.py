@@ -12,8 +12,8 @@ from torch import Tensor
 
 from timeplex.errors import InputError
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, expand, pair_key
+from timeplex.typing import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,8 +93,6 @@ def to_torch(array: NDArray[Any], like: Tensor) -> Tensor:
     """An array on the device of a tensor."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.device)
 
-
-Floats = NDArray[np.float64]
 
 BLOCK = 1 << 22
 """About so many pairs of relations of an entity are looked at together."""

@@ -9,13 +9,11 @@ from pydantic import Field
 from scipy.sparse import csr_array
 from torch import Tensor, nn
 
-from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
+from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register, verdict
 from timeplex.gadgets.evidence import Evidence, Meetings, density, distinct, meetings, to_numpy, to_torch
-from timeplex.gadgets.words import Describer, verdict
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
-from timeplex.kb.spans import Bools, Floats
-from timeplex.text import counted
+from timeplex.text import Describer, counted
+from timeplex.typing import Bools, Floats, Ints
 
 
 class Kinds:
@@ -209,10 +207,10 @@ class Pair(Gadget):
 
     def sentence(self, reason: Reason, relation: int, words: Describer) -> str:
         """The fact, how far apart the two relations are usually, and whether that is so here."""
-        side, other = (SUBJECT if reason.side == "subject" else OBJECT), int(words.kb.train.r[reason.fact])
+        side, other = (SUBJECT if reason.side == "subject" else OBJECT), int(words.facts.r[reason.fact])
         place = self._places.of(side, torch.tensor(relation), torch.tensor(other))
         cases, mean, sigma = (float(table[side].flatten()[place]) for table in (self.cases, self.mean, self.sigma))
-        fact, first, second = words.fact(reason.fact), words.relation(relation), words.relation(other)
+        fact, first, second = words.dated(reason.fact), words.relation(relation), words.relation(other)
         if cases == 0:
             return f"{fact}; no {reason.side} in the training facts has both {first} and {second}"
         usual, count = words.spread(mean, sigma, int(cases)), counted(int(cases), "case")

@@ -8,12 +8,11 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register
+from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register, verdict
 from timeplex.gadgets.evidence import Evidence, density, recurring, to_numpy, to_torch
-from timeplex.gadgets.words import Describer, verdict
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Index, pair_key
-from timeplex.text import counted
+from timeplex.text import Describer, counted
+from timeplex.typing import Ints
 
 NONE = np.iinfo(np.int64).max
 """The gap where there is no evidence."""
@@ -111,7 +110,7 @@ class Recurrence(Gadget):
 
     def sentence(self, reason: Reason, relation: int, words: Describer) -> str:
         """The other time, and whether and after how long the relation recurs."""
-        fact, name = words.fact(reason.fact), words.relation(relation)
+        fact, name = words.dated(reason.fact), words.relation(relation)
         if not bool(self.recurs[relation]):
             return f"{fact}, which is another time; {name} does not recur: does not fit"
         mean, sigma = float(self.mean[relation].detach()), float(self.sigma[relation].detach())

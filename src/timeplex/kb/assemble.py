@@ -7,7 +7,7 @@ is a few array operations.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -18,14 +18,16 @@ from timeplex.kb import date_checks, date_spellings, dates, spans
 from timeplex.kb.date_checks import placeholders
 from timeplex.kb.date_forms import iso
 from timeplex.kb.date_spellings import USUAL, DateStyle, Decided
-from timeplex.kb.dates import Dates, Granularity, Ints, State
+from timeplex.kb.dates import Dates, Granularity, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Alike, Names, best_spellings, encode
 from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems
-from timeplex.kb.readers.table import Table
 from timeplex.text import counted
+from timeplex.typing import Bools, Codes, Ints
 
-Mask = NDArray[np.bool_]
+if TYPE_CHECKING:
+    from timeplex.kb.readers.table import Table
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 NAMED = ("subject", "relation", "object")
@@ -35,7 +37,7 @@ FAR = 8.0
 
 
 def assemble(
-    tables: Sequence[Table],
+    tables: Sequence["Table"],
     *,
     name: str,
     granularity: Granularity | None = None,
@@ -60,7 +62,7 @@ def assemble(
     (r,), relations, alike_too = _spelled(rows, relations, {"relation": r}, merge_names)
     granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
     _note_decision(rows, begin, end, decided, granularity)
-    first, last = _spans(rows, begin, end, granularity)
+    first, last = _spans(rows, (s, r, o), begin, end, granularity)
     _report_implausible(rows, (begin, first), (end, last), granularity)
     facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
     chosen = _first_copies(rows, facts)
@@ -82,7 +84,7 @@ def assemble(
 class _Rows:
     """The rows of all tables as one frame, and the problems met so far."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: Sequence["Table"]) -> None:
         self.tables = tables
         self.notes: list[str] = []
         # An event has one date, which is its begin and its end.
@@ -106,7 +108,7 @@ class _Rows:
         return self._of_table(of_table)
 
     @property
-    def is_event(self) -> Mask:
+    def is_event(self) -> Bools:
         """Which rows come from a table with one date a row."""
         return self._of_table(np.array([table.events for table in self.tables]))
 
@@ -115,8 +117,16 @@ class _Rows:
         rows: NDArray[Scalar] = values[self.frame["table"].to_numpy()]
         return rows
 
-    def report(self, wrong: Mask, kind: Kind, action: Action, fields: str | list[str], reasons: list[str]) -> None:
-        """Add a problem for each row where `wrong`; reasons (and fields, if a list) are one a wrong row."""
+    def report(
+        self,
+        wrong: Bools,
+        kind: Kind,
+        action: Action,
+        fields: str | list[str],
+        reasons: list[str],
+        facts: Facts | None = None,
+    ) -> None:
+        """Add a problem for each row where `wrong`; reasons, facts (and fields, if a list) are one a wrong row."""
         at = np.flatnonzero(wrong)
         origin = self.frame[at, ["table", "position"]]
         for number, table in enumerate(self.tables):
@@ -127,9 +137,10 @@ class _Rows:
             lines = table.rows["line"].gather(positions).to_list()
             field = fields if isinstance(fields, str) else [fields[row] for row in mine]
             because = [reasons[row] for row in mine]
-            table.log.add(lines, kind, action, field, because, table.raw(positions))
+            about = None if facts is None else facts[mine]
+            table.log.add(lines, kind, action, field, because, table.raw(positions), about)
 
-    def listed(self, wrong: Mask, kind: Kind, action: Action, field: str = "") -> Mask:
+    def listed(self, wrong: Bools, kind: Kind, action: Action, field: str = "") -> Bools:
         """The wrong rows that are to be reported; those for which a file's log has no room are counted in it."""
         told = wrong.copy()
         at = np.flatnonzero(wrong)
@@ -141,7 +152,7 @@ class _Rows:
             table.log.count(kind, action, field, len(mine[room:]))
         return told
 
-    def keep(self, chosen: Mask) -> None:
+    def keep(self, chosen: Bools) -> None:
         """Drop the rows that are not chosen (they have been reported)."""
         self.frame = self.frame.filter(pl.Series(chosen))
 
@@ -168,11 +179,11 @@ class _Rows:
         )
 
 
-def _date(table: Table, role: str) -> pl.Expr:
+def _date(table: "Table", role: str) -> pl.Expr:
     return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
 
 
-def _part(facts: Facts, chosen: Mask) -> Facts:
+def _part(facts: Facts, chosen: Bools) -> Facts:
     return facts if chosen.all() else facts[np.flatnonzero(chosen)]
 
 
@@ -181,7 +192,7 @@ def _used(labels: Mapping[str, str] | None, names: pl.Series) -> dict[str, str]:
     return {name: label for name, label in (labels or {}).items() if name in present}
 
 
-def _encode(rows: _Rows) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
+def _encode(rows: _Rows) -> list[tuple[list[Codes], pl.Series]]:
     """Numbers and distinct texts of entities, relations, begins and ends; rows without a name are set aside."""
     # Most names that are missing are of no length, which is cheap to see and leaves fewer rows to encode.
     missing = pl.any_horizontal(pl.col(NAMED).str.len_bytes() == 0)
@@ -198,7 +209,7 @@ def _encode(rows: _Rows) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
     return encoded
 
 
-def _set_aside_empty(rows: _Rows, wrong: Mask) -> None:
+def _set_aside_empty(rows: _Rows, wrong: Bools) -> None:
     """Set rows aside in which a name is missing."""
     if not wrong.any():
         return
@@ -211,8 +222,8 @@ def _set_aside_empty(rows: _Rows, wrong: Mask) -> None:
 
 
 def _spelled(
-    rows: _Rows, names: pl.Series, columns: Mapping[str, NDArray[np.int32]], merge: bool
-) -> tuple[list[NDArray[np.int32]], pl.Series, Alike]:
+    rows: _Rows, names: pl.Series, columns: Mapping[str, Codes], merge: bool
+) -> tuple[list[Codes], pl.Series, Alike]:
     """Numbers and names of some columns with names that are alike made one, if they are to be; and what is alike."""
     times = sum(np.bincount(codes, minlength=len(names)) for codes in columns.values())
     best, alike = best_spellings(names, np.asarray(times))
@@ -233,7 +244,7 @@ class _DateColumn:
 
     texts: pl.Series
     parsed: dates.Dates
-    codes: NDArray[np.int32]
+    codes: Codes
 
     @property
     def counts(self) -> Ints:
@@ -244,11 +255,11 @@ class _DateColumn:
         """How many rows state nothing, the year, the month, the day. Shape (4,)."""
         return np.bincount(self.parsed.precision, weights=self.counts, minlength=4).astype(np.int64)
 
-    def having(self, state: State) -> Mask:
+    def having(self, state: State) -> Bools:
         """Which rows have a date of this state."""
         return self.rows_of(self.parsed.state == state)
 
-    def rows_of(self, wanted: Mask) -> Mask:
+    def rows_of(self, wanted: Bools) -> Bools:
         """Which rows have one of the distinct dates that are wanted."""
         return wanted[self.codes] if wanted.any() else np.zeros(len(self.codes), bool)
 
@@ -274,7 +285,7 @@ class _DateColumn:
 
 
 def _read_dates(
-    columns: Sequence[tuple[list[NDArray[np.int32]], pl.Series]], style: DateStyle
+    columns: Sequence[tuple[list[Codes], pl.Series]], style: DateStyle
 ) -> tuple[_DateColumn, _DateColumn, Decided]:
     """The begins and the ends, which show together how dates are written."""
     (begin, end), decided = date_spellings.parse_together([texts for _, texts in columns], style)
@@ -382,7 +393,7 @@ def _report_dates(
     rows: _Rows,
     role: str,
     column: _DateColumn,
-    wrong: Mask,
+    wrong: Bools,
     kind: Kind,
     action: Action,
     what: Callable[[int], str],
@@ -439,7 +450,9 @@ def _nearest(places: tuple[Ints, Ints]) -> Ints:
     return np.where(first == spans.OPEN_BEGIN, last, first)
 
 
-def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granularity) -> tuple[Ints, Ints]:
+def _spans(
+    rows: _Rows, triples: tuple[Codes, Codes, Codes], begin: _DateColumn, end: _DateColumn, granularity: Granularity
+) -> tuple[Ints, Ints]:
     """Begin and end instants of the rows; reports and mends what is wrong with them."""
     for role, column in (("begin", begin), ("end", end)):
         _report_odd(rows, role, column)
@@ -452,7 +465,8 @@ def _spans(rows: _Rows, begin: _DateColumn, end: _DateColumn, granularity: Granu
             f"it begins {begin.plain(row)} and ends {end.plain(row)}; the end was set to the begin"
             for row in np.flatnonzero(told).tolist()
         ]
-        rows.report(told, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons)
+        as_read = Facts(*(column[told].astype(np.int32) for column in (*triples, first, last)))
+        rows.report(told, Kind.BEGIN_AFTER_END, Action.REPAIRED, "end", reasons, as_read)
         last = np.where(reversed_, end_of_begin, last)
     return first, last
 
@@ -499,7 +513,7 @@ def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> t
     return int(middle - FAR * max(middle - low, least)), int(middle + FAR * max(high - middle, least))
 
 
-def _first_copies(rows: _Rows, facts: Facts) -> Mask:
+def _first_copies(rows: _Rows, facts: Facts) -> Bools:
     """Which rows are the first of their fact in their split; later copies are reported and set aside."""
     columns: list[NDArray[Any]] = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
     # Comparing rows in full is slow: only those are compared whose hash occurs twice.

@@ -19,8 +19,9 @@ import numpy as np
 from timeplex.errors import UnreadableDatesError
 from timeplex.kb import dates
 from timeplex.kb.date_forms import MONTHS, month_numbers
-from timeplex.kb.dates import Bools, Dates, Ints, State
+from timeplex.kb.dates import Dates, State
 from timeplex.text import counted
+from timeplex.typing import Bools, Ints
 
 YEARS = (-9999, -1, 0, 2099, 2100, 2199, 2200, 2999, 3000, 4000, 8888, 9000, 9998, 9999)
 DAYS = (

@@ -7,7 +7,8 @@ import numpy as np
 import polars as pl
 
 from timeplex.kb import dates
-from timeplex.kb.dates import Bools, Dates, Ints, State
+from timeplex.kb.dates import Dates, State
+from timeplex.typing import Bools, Ints
 
 MONTHS = {
     "en": "january february march april may june july august september october november december",

@@ -35,7 +35,8 @@ from timeplex.kb.date_forms import (
     read_one,
     to_english,
 )
-from timeplex.kb.dates import Bools, Dates, Ints, State
+from timeplex.kb.dates import Dates, State
+from timeplex.typing import Bools, Ints
 
 NUMBERS = ("excel", "unix", "unix-ms")
 """Formats that are no pattern: days since 1900 as spreadsheets count them, seconds and milliseconds since 1970."""

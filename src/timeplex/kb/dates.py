@@ -11,17 +11,17 @@ An instant is an integer: the year, the month counted from January of year 0, or
 (['1952-03-01'], ['1952-03-31'])
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from timeplex import text
 from timeplex.kb import spans
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from timeplex.typing import Bools, Ints
 
 MAX_YEAR = 9999
 """The last year that can be written; the first is its negative."""
@@ -194,3 +194,12 @@ def write(instants: ArrayLike, granularity: Granularity) -> list[str]:
     else:
         names = [f"{year}-{month:02}-{day:02}" for year, month, day in zip(*civil(distinct), strict=True)]
     return [names[row] for row in rows]
+
+
+def write_spans(some: Sequence[tuple[int, int]], granularity: Granularity) -> list[str]:
+    """Each (begin, end) as `text.span` writes it; ends may be open."""
+    ends = np.array(some, np.int64).reshape(-1, 2)
+    gone = np.stack(spans.is_open((ends[:, 0], ends[:, 1])), 1)
+    dates = np.array(write(np.where(gone, 0, ends).ravel(), granularity), object).reshape(-1, 2)
+    dates[gone] = None
+    return [text.span(*sides) for sides in dates.tolist()]

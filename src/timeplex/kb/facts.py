@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.dates import Granularity
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
 from timeplex.kb.timeline import Kind, Timeline
 from timeplex.text import counted
+from timeplex.typing import Bools, Codes, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SPLITS = ("train", "valid", "test")
-Column = NDArray[np.int32]
 
 
 class Index:
@@ -78,11 +78,11 @@ class Facts:
     `spans.OPEN_BEGIN` and `spans.OPEN_END` where unknown.
     """
 
-    s: Column
-    r: Column
-    o: Column
-    begin: Column
-    end: Column
+    s: Codes
+    r: Codes
+    o: Codes
+    begin: Codes
+    end: Codes
 
     def __post_init__(self) -> None:
         for name in ("s", "r", "o", "begin", "end"):
@@ -112,15 +112,15 @@ class Facts:
         pairs = zip(self._columns(), other._columns(), strict=True)
         return Facts(*(np.concatenate(pair) for pair in pairs))
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _columns(self) -> tuple[Codes, ...]:
         return self.s, self.r, self.o, self.begin, self.end
 
     @property
-    def span(self) -> tuple[Column, Column]:
+    def span(self) -> tuple[Codes, Codes]:
         """(begin, end), as the functions of `spans` take it."""
         return self.begin, self.end
 
-    def mentioned(self, entities: int) -> spans.Bools:
+    def mentioned(self, entities: int) -> Bools:
         """Which of so many entities are subject or object of a fact: (entities,)."""
         mentioned = np.zeros(entities, np.bool_)
         mentioned[self.s] = mentioned[self.o] = True
@@ -161,13 +161,13 @@ class Facts:
         """Rows of the facts that have the entity as subject or object, each once, in order."""
         return np.union1d(self._by_subject.rows(entity), self._by_object.rows(entity))
 
-    def of_triples(self, s: Ints, r: Ints, o: Ints) -> tuple[Ints, Ints]:
+    def of_triples(self, s: Ints | Codes, r: Ints | Codes, o: Ints | Codes) -> tuple[Ints, Ints]:
         """All pairs (place, row of a fact that states the triple at that place, at whatever time); s, r, o: (n,)."""
         place, row = self.by_subject_relation.matches(pair_key(s, r))
         same = self.o[row] == o[place]
         return place[same], row[same]
 
-    def states(self, s: Ints, r: Ints, o: Ints) -> spans.Bools:
+    def states(self, s: Ints, r: Ints, o: Ints) -> Bools:
         """Which triples a fact states, at whatever time: (n,)."""
         stated = np.zeros(len(s), np.bool_)
         stated[self.of_triples(s, r, o)[0]] = True
@@ -237,6 +237,10 @@ class TemporalKB:
         """The ordered instants of all splits; see `timeline.Timeline`."""
         return Timeline.of(np.concatenate(self.facts.span), self.granularity, kind)
 
+    def date(self, instant: int) -> str | None:
+        """A calendar instant as a person would write it; None for an open end."""
+        return None if instant in (spans.OPEN_BEGIN, spans.OPEN_END) else dates.write([instant], self.granularity)[0]
+
     def to_polars(self) -> pl.DataFrame:
         """All facts with names and written dates: split, subject, relation, object, begin, end."""
         frames = []
@@ -253,7 +257,7 @@ class TemporalKB:
             frames.append(frame.select(pl.lit(split).alias("split"), pl.all()))
         return pl.concat(frames)
 
-    def _written(self, instants: Column, missing: int) -> pl.Series:
+    def _written(self, instants: Codes, missing: int) -> pl.Series:
         known = instants != missing
         texts = pl.Series(dates.write(np.where(known, instants, 0), self.granularity), dtype=pl.String)
         return texts.zip_with(pl.Series(known), pl.Series([None], dtype=pl.String))

@@ -11,10 +11,11 @@ import polars as pl
 from numpy.typing import NDArray
 
 from timeplex.errors import UnknownNameError
-from timeplex.text import quoted
+from timeplex.text import did_you_mean, quoted
+from timeplex.typing import Codes, Ints
 
 
-def encode(frame: pl.DataFrame, *groups: tuple[str, ...]) -> list[tuple[list[NDArray[np.int32]], pl.Series]]:
+def encode(frame: pl.DataFrame, *groups: tuple[str, ...]) -> list[tuple[list[Codes], pl.Series]]:
     """Number the distinct texts of each group of columns in sorted order: column = distinct[codes].
 
     Returns for each group the codes, one array a column, and the distinct texts. Nulls are not allowed.
@@ -34,7 +35,7 @@ def encode(frame: pl.DataFrame, *groups: tuple[str, ...]) -> list[tuple[list[NDA
     return encoded
 
 
-def _any_row_of_each(codes: NDArray[Any]) -> NDArray[np.int64]:
+def _any_row_of_each(codes: NDArray[Any]) -> Ints:
     """For each code 0, 1, … one row that has it; every code up to the greatest must occur."""
     rows = np.empty(int(codes.max(initial=0)) + 1 if len(codes) else 0, np.int64)
     rows[codes] = np.arange(len(codes))
@@ -152,7 +153,7 @@ class Names:
         raise UnknownNameError(f"unknown {what} {quoted(name)}; no name is near it.", few)
 
     @cached_property
-    def _readings(self) -> tuple[pl.Series, NDArray[np.int64]]:
+    def _readings(self) -> tuple[pl.Series, Ints]:
         """All texts that stand for something, ids and labels, and the number that each stands for."""
         everyone = np.arange(len(self))
         if not self.labels:
@@ -189,18 +190,12 @@ class Names:
         """The number of a name; an unknown name is an error that tells the closest ones."""
         number = self._numbers.get(name)
         if number is None:
-            close = difflib.get_close_matches(name, self._numbers, n=3)
-            raise UnknownNameError(
-                f"Unknown name {quoted(name)}.",
-                "Did you mean " + " or ".join(quoted(match) for match in close) + "?" if close else "",
-            )
+            raise UnknownNameError(f"Unknown name {quoted(name)}.", did_you_mean(name, self._numbers, most=3))
         return number
 
 
 GROUPS_SHOWN = 20
 """Groups of such names that are kept as examples."""
-
-Codes = NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -227,7 +222,7 @@ def bare(names: pl.Series) -> pl.Series:
     return names.str.to_lowercase().str.replace_all(r"[_\s]+", " ").str.strip_chars()
 
 
-def best_spellings(names: pl.Series, times: NDArray[np.int64]) -> tuple[Codes, Alike]:
+def best_spellings(names: pl.Series, times: Ints) -> tuple[Codes, Alike]:
     """For each of distinct, sorted names the number of its commonest spelling (of two, the first); and the groups.
 
     `times` says how often each name is used.

@@ -8,10 +8,14 @@ the others are counted, so that all numbers stay exact.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from timeplex.kb.names import Alike
+
+if TYPE_CHECKING:
+    from timeplex.kb.facts import Facts
 
 
 class Kind(StrEnum):
@@ -41,7 +45,7 @@ class Action(StrEnum):
     SET_ASIDE = "set aside"
 
 
-SCHEMA = pl.Schema(
+TOLD = pl.Schema(
     {
         "file": pl.String,
         "line": pl.Int64,
@@ -52,6 +56,14 @@ SCHEMA = pl.Schema(
         "row": pl.String,  # as it stood in the source, cut at ROW_LENGTH characters
     }
 )
+"""What people see of a problem."""
+
+FACT = ("s", "r", "o", "begin", "end")
+SCHEMA = pl.Schema([*TOLD.items(), *((name, pl.Int32()) for name in FACT)])
+"""All that is kept: if the end was set to the begin, also the numbers of the fact and both ends as the source has them.
+
+They are null for other problems, and for all of a KB folder that was written without these columns.
+"""
 
 BOTH_ENDS = "begin and end"
 """The field of a problem with the one date of an event."""
@@ -60,33 +72,6 @@ ROW_LENGTH = 500
 
 LISTED = 100_000
 """Problems of one kind in one file that are kept one by one."""
-
-
-def record(
-    file: str,
-    lines: Sequence[int],
-    kind: Kind,
-    action: Action,
-    field: str | Sequence[str],
-    reasons: str | Sequence[str],
-    rows: Sequence[str],
-) -> pl.DataFrame:
-    """A table of problems of one kind in one file; `field` and `reasons` are one text or one a line."""
-    frame = pl.DataFrame({"line": lines, "row": rows}, schema={"line": pl.Int64, "row": pl.String})
-
-    def column(texts: str | Sequence[str]) -> pl.Expr | pl.Series:
-        return pl.lit(texts) if isinstance(texts, str) else pl.Series(texts, dtype=pl.String)
-
-    return frame.with_columns(
-        file=pl.lit(file),
-        kind=pl.lit(str(kind)),
-        action=pl.lit(str(action)),
-        field=column(field),
-        reason=column(reasons),
-        row=pl.when(pl.col("row").str.len_chars() > ROW_LENGTH)
-        .then(pl.col("row").str.head(ROW_LENGTH) + "…")
-        .otherwise(pl.col("row")),
-    ).select(SCHEMA.names())
 
 
 @dataclass(frozen=True)
@@ -121,6 +106,11 @@ class Problems:
     def none(cls, rows_read: int = 0) -> "Problems":
         """A clean bill."""
         return cls(SCHEMA.to_frame(), rows_read)
+
+    @property
+    def told(self) -> pl.DataFrame:
+        """The columns of the table that people see."""
+        return self.frame.select(TOLD.names())
 
     def __len__(self) -> int:
         return self.frame.height + sum(more.rows for more in self.unlisted)
@@ -181,10 +171,23 @@ class Log:
         field: str | Sequence[str],
         reasons: str | Sequence[str],
         rows: Sequence[str],
+        facts: "Facts | None" = None,
     ) -> None:
-        """List problems of one kind; `field` and `reasons` are one text or one a line."""
+        """List problems of one kind; `field` and `reasons` are one text or one a line, `facts` are as read."""
         self._listed[kind] = self._listed.get(kind, 0) + len(lines)
-        self.frames.append(record(self.file, lines, kind, action, field, reasons, rows))
+        no_fact = pl.lit(None, pl.Int32)
+        told = pl.DataFrame({"line": lines, "row": rows}, schema={"line": pl.Int64, "row": pl.String}).with_columns(
+            file=pl.lit(self.file),
+            kind=pl.lit(str(kind)),
+            action=pl.lit(str(action)),
+            field=_column(field),
+            reason=_column(reasons),
+            row=pl.when(pl.col("row").str.len_chars() > ROW_LENGTH)
+            .then(pl.col("row").str.head(ROW_LENGTH) + "…")
+            .otherwise(pl.col("row")),
+            **{name: no_fact if facts is None else pl.Series(getattr(facts, name)) for name in FACT},
+        )
+        self.frames.append(told.select(SCHEMA.names()))
 
     def count(self, kind: Kind, action: Action, field: str, rows: int) -> None:
         """Count problems for which there is no room."""
@@ -201,3 +204,7 @@ class Log:
     def rows(self) -> int:
         """All problems, listed and counted."""
         return sum(frame.height for frame in self.frames) + sum(self._more.values())
+
+
+def _column(texts: str | Sequence[str]) -> pl.Expr | pl.Series:
+    return pl.lit(texts) if isinstance(texts, str) else pl.Series(texts, dtype=pl.String)

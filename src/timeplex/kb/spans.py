@@ -14,12 +14,11 @@ np.float64(3.0)
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from timeplex.typing import Bools, Floats, Ints
+
 OPEN_BEGIN = int(np.iinfo(np.int32).min)
 OPEN_END = int(np.iinfo(np.int32).max)
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Span = tuple[ArrayLike, ArrayLike]
 
 ALLEN = (
@@ -56,7 +55,7 @@ def _floats(values: ArrayLike) -> Floats:
     return floats
 
 
-def is_open(span: Span) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def is_open(span: Span) -> tuple[Bools, Bools]:
     """Which begins and which ends are open."""
     return _ints(span[0]) == OPEN_BEGIN, _ints(span[1]) == OPEN_END
 

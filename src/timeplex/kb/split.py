@@ -3,13 +3,11 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
-
-Ints = NDArray[np.int64]
+from timeplex.typing import Codes, Ints
 
 
 def split_randomly(kb: TemporalKB, valid: float = 0.1, test: float = 0.1, seed: int = 0) -> TemporalKB:
@@ -118,7 +116,7 @@ def _leakage(kb: TemporalKB, split: str) -> Leakage:
     train, facts = kb.train, kb.splits[split]
     seen = train.mentioned(len(kb.entities))
 
-    def shared(own: tuple[NDArray[np.int32], ...], known: tuple[NDArray[np.int32], ...]) -> int:
+    def shared(own: tuple[Codes, ...], known: tuple[Codes, ...]) -> int:
         """How many rows of `own` are among the rows of `known`."""
         both = [np.concatenate(pair).astype(np.int64) for pair in zip(own, known, strict=True)]
         _, rows = np.unique(np.stack(both, axis=1), axis=0, return_inverse=True)

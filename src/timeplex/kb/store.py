@@ -9,7 +9,7 @@ MANIFEST.json       format, SHA-256 of each file above
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from io import BytesIO
 from pathlib import Path
@@ -27,11 +27,13 @@ from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.problems import SCHEMA, Action, Kind, Problems, Unlisted
+from timeplex.kb.problems import FACT, SCHEMA, TOLD, Action, Kind, Problems, Unlisted
 from timeplex.kb.readers.parquet import declared_sizes, parquet_frame
 
 FACTS = {"s": pl.Int32, "r": pl.Int32, "o": pl.Int32, "begin": pl.Int32, "end": pl.Int32, "split": pl.String}
 NAMES = {"name": pl.String, "label": pl.String}
+
+Schema = Mapping[str, type[pl.DataType] | pl.DataType]
 
 FREE_ROWS, ROWS_A_BYTE = 2_000_000, 4
 """A table has at most so many rows, and so many more a byte of its file."""
@@ -58,8 +60,8 @@ class Description(Record):
     unlisted: tuple[Unlisted, ...] = ()
 
 
-def table(content: bytes, source: object, schema: Mapping[str, type[pl.DataType] | pl.DataType]) -> pl.DataFrame:
-    """The content of a Parquet file as a table with just these columns."""
+def table(content: bytes, source: object, schema: Schema, newer: Sequence[str] = ()) -> pl.DataFrame:
+    """The content of a Parquet file as a table with just these columns; null ones stand in for all the newer ones."""
     try:
         rows, unpacked = declared_sizes(content)
         if rows > FREE_ROWS + ROWS_A_BYTE * len(content) or unpacked > FREE_BYTES + BYTES_A_BYTE * len(content):
@@ -69,6 +71,8 @@ def table(content: bytes, source: object, schema: Mapping[str, type[pl.DataType]
         raise
     except Exception as error:
         raise DamagedError(f"{source} is not a readable Parquet file.", AGAIN) from error
+    if not set(newer) & set(frame.columns):
+        frame = frame.with_columns(pl.lit(None, schema[name]).alias(name) for name in newer)
     if dict(frame.schema) != dict(schema):
         raise DamagedError(f"{source} does not have the columns {', '.join(schema)} of their types.", AGAIN)
     return frame
@@ -96,11 +100,7 @@ def splits(frame: pl.DataFrame, said: Description, source: object) -> dict[str, 
     counts = dict(frame.group_by("split").len().iter_rows())
     agreed = {split: number for split, number in said.splits.items() if number} == counts
     _require(agreed, source, "has other numbers of facts in its splits than kb.json says")
-    for column, number in (("s", said.entities), ("r", said.relations), ("o", said.entities)):
-        _require(_within(frame[column], 0, number - 1), source, f"has a number in {column} that names nothing")
-    first, last = _calendar(said.granularity)
-    for column in ("begin", "end"):
-        _require(_within(frame[column].drop_nulls(), first, last), source, f"has a date in {column} beyond all years")
+    _within_bounds(frame, said, source)
     closed = frame.with_columns(pl.col("begin").fill_null(spans.OPEN_BEGIN), pl.col("end").fill_null(spans.OPEN_END))
     _require(bool((closed["begin"] <= closed["end"]).all()), source, "has a fact that ends before it begins")
     return {split: _facts(closed.filter(pl.col("split") == split)) for split in said.splits}
@@ -108,7 +108,8 @@ def splits(frame: pl.DataFrame, said: Description, source: object) -> dict[str, 
 
 def problems(frame: pl.DataFrame, said: Description, source: object) -> Problems:
     """What was odd in the input, of kinds that are known."""
-    _require(sum(frame.null_count().row(0)) == 0, source, "has a null")
+    _require(sum(frame.select(TOLD.names()).null_count().row(0)) == 0, source, "has a null")
+    _within_bounds(frame, said, source)
     for column, known in (("kind", Kind), ("action", Action)):
         _require(bool(frame[column].is_in(list(known)).all()), source, f"has an unknown {column}")
     for more in said.unlisted:
@@ -123,6 +124,16 @@ def problems(frame: pl.DataFrame, said: Description, source: object) -> Problems
 
 def _facts(frame: pl.DataFrame) -> Facts:
     return Facts(*(frame[name].to_numpy().astype(np.int32) for name in ("s", "r", "o", "begin", "end")))
+
+
+def _within_bounds(frame: pl.DataFrame, said: Description, source: object) -> None:
+    """Hold the columns of facts against the names and the calendar."""
+    for column, number in (("s", said.entities), ("r", said.relations), ("o", said.entities)):
+        named = _within(frame[column].drop_nulls(), 0, number - 1)
+        _require(named, source, f"has a number in {column} that names nothing")
+    first, last = _calendar(said.granularity)
+    for column in ("begin", "end"):
+        _require(_within(frame[column].drop_nulls(), first, last), source, f"has a date in {column} beyond all years")
 
 
 def _within(column: pl.Series, low: int, high: int) -> bool:
@@ -184,13 +195,13 @@ def load(folder: Path) -> TemporalKB:
     contents = verified(folder, FILES)
     said = parse_json(contents[DESCRIPTION], Description, folder / DESCRIPTION)
 
-    def read(name: str, schema: Mapping[str, type[pl.DataType] | pl.DataType]) -> tuple[pl.DataFrame, Path]:
-        return table(contents[name], folder / name, schema), folder / name
+    def read(name: str, schema: Schema, newer: Sequence[str] = ()) -> tuple[pl.DataFrame, Path]:
+        return table(contents[name], folder / name, schema, newer), folder / name
 
     entities, named = read("entities.parquet", NAMES)
     relations, called = read("relations.parquet", NAMES)
     facts, stated = read("facts.parquet", FACTS)
-    listed, odd = read("problems.parquet", SCHEMA)
+    listed, odd = read("problems.parquet", SCHEMA, FACT)
     return TemporalKB(
         names(entities, said.entities, named),
         names(relations, said.relations, called),

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
-from timeplex.kb.dates import Granularity, Ints
+from timeplex.kb.dates import Granularity
+from timeplex.typing import Ints
 
 Kind = Literal["observed", "calendar"]
 

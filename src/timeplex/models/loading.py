@@ -5,7 +5,6 @@ come from anyone, so that none of them names a file: they hold the name of a mod
 file that it was trained with.
 """
 
-import difflib
 import hashlib
 import importlib.util
 import inspect
@@ -19,6 +18,7 @@ from types import CodeType
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.files import open_regular
 from timeplex.models.base import MODELS, Model
+from timeplex.text import did_you_mean
 
 _DIGESTS: dict[type[Model], str] = {}
 """SHA-256 of the file that each model of one's own comes from."""
@@ -68,9 +68,8 @@ def file_digest(model: type[Model]) -> str | None:
 def _usable(name: str, known: dict[str, type[Model]], file: str) -> type[Model]:
     """The model of that name among the known ones; `file` is where a user's own were looked for."""
     if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"Did you mean {close[0]!r}? " if close else ""
-        hint += f"Known are {', '.join(sorted(known))}." if known else 'Put @register("name") above its class.'
+        hint = f"Known are {', '.join(sorted(known))}." if known else 'Put @register("name") above its class.'
+        hint = f"{did_you_mean(name, known)} {hint}".lstrip()
         if file:
             raise UnknownNameError(f"{file} registers no model {name!r}: write {file}:name.", hint)
         raise UnknownNameError(f"There is no model {name!r}.", hint)

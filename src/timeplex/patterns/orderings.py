@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, expand, pair_key
 from timeplex.kb.names import Names
+from timeplex.typing import Ints
 
 CONFIDENCE, CASES, ENTITIES = 0.99, 20, 2
 

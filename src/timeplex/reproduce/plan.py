@@ -1,11 +1,11 @@
 """Which runs the tables and figures of the paper need."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from timeplex.datasets.benchmarks import BENCHMARKS
 from timeplex.errors import InputError
+from timeplex.text import did_you_mean
 
 DATASETS = ("yago11k", "wikidata12k", "icews14", "icews05-15")
 """By size, so that the first results come soon."""
@@ -131,7 +131,6 @@ def _known(kind: str, names: Sequence[str], known: Iterable[str]) -> tuple[str, 
     known = list(known)
     for name in names:
         if name not in known:
-            close = difflib.get_close_matches(name.lower(), known, n=1)
-            hint = f"Did you mean {close[0]!r}? " if close else ""
-            raise InputError(f"There is no {kind} {name!r}.", f"{hint}Use one of: {', '.join(known)}.")
+            hint = f"{did_you_mean(name.lower(), known)} Use one of: {', '.join(known)}.".lstrip()
+            raise InputError(f"There is no {kind} {name!r}.", hint)
     return tuple(name for name in known if name in names)

@@ -18,13 +18,13 @@ from torch import Tensor
 
 from timeplex.gadgets import Evidence, Gadget
 from timeplex.gadgets.base import Form
-from timeplex.gadgets.words import Describer
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
 from timeplex.testing.models import Broken, Result, result_of
+from timeplex.text import Describer
 
 Row = tuple[int, int, int, int, int]
 
@@ -359,11 +359,11 @@ def reasons(case: Case) -> None:
 
 def sentences(case: Case) -> None:
     """Each reason is one line: its fact, then what it means; a gadget of one's own says something, too."""
-    gadget, ask, words = case.gadget(), case.asked, Describer(case.kb())
+    gadget, ask, words = case.gadget(), case.asked, Describer(case.kb(), case.kb().train)
     for s, r, o, t in zip(*(column.tolist() for column in ask.fact), strict=True):
         for reason in gadget.reasons(s, r, o, t):
             for said in (gadget.sentence(reason, r, words), Gadget.sentence(gadget, reason, r, words)):
-                fact = words.fact(reason.fact)
+                fact = words.dated(reason.fact)
                 require(said.startswith(fact) and len(said) > len(fact), f"{said!r} does not begin with its fact")
                 require("\n" not in said and not said.endswith(".") and "nan" not in said, f"the sentence {said!r}")
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from timeplex.evaluation.queries import PlacedFacts
-from timeplex.kb.dates import Ints
 from timeplex.models.scorer import inverse
 from timeplex.training.recipe import Recipe
+from timeplex.typing import Ints
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from timeplex.models.loading import model_class
 from timeplex.models.query_vector import TimeLinearModel
 from timeplex.models.scorer import DIRECTIONS, Scorer
 from timeplex.training.recipe import Recipe
+from timeplex.typing import Ints
 
 MOST_TIME_BYTES = 1_000_000_000
 """The most that one table over the timeline may take: the vectors of all instants, and their scores for a batch."""
@@ -135,7 +136,7 @@ class Experiment:
             )
 
 
-def _date_parts(timeline: Timeline) -> dates.Ints:
+def _date_parts(timeline: Timeline) -> Ints:
     """(instants, 3): year, month, day; 0 where the granularity has none."""
     instants = timeline.instants
     parts = np.zeros((len(instants), 3), np.int64)

@@ -18,13 +18,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from timeplex.gadgets import Gadget
-from timeplex.kb.dates import Ints
 from timeplex.models.base import Model
 from timeplex.models.scorer import Direction, Scorer
 from timeplex.training.batches import ALL_ENTITIES, draw, random
 from timeplex.training.checkpoint import Listener, Progress
 from timeplex.training.experiment import Experiment, dev_metrics
 from timeplex.training.objective import Diverged, check_tables, finite_loss
+from timeplex.typing import Ints
 
 NEGATIVES = 100
 """Drawn negatives for KBs with very many entities."""

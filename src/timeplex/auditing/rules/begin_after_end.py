@@ -1,4 +1,4 @@
-"""begin-after-end: a fact that began after it ended, in the source (see `repaired`)."""
+"""begin-after-end: a fact that began after it ended, in the source; the reader set its end to its begin."""
 
 from timeplex.auditing.base import Found, Rule, block, register
 from timeplex.auditing.case import AuditContext
@@ -14,9 +14,11 @@ class BeginAfterEnd(Rule):
 
     def find(self, case: AuditContext) -> Found:
         """One finding a repaired row whose fact is found; the others are counted in the notes."""
-        of = case.repaired
-        if of.not_found:
-            case.notes.append(f"{of.not_found:,} rows that begin after they end could not be traced to a fact.")
+        rows, source = case.repaired
+        found = rows >= 0
+        of = source[found]
+        if not found.all():
+            case.notes.append(f"{(~found).sum():,} rows that begin after they end could not be traced to a fact.")
         low, high = case.evidence.plausible
 
         def message(place: int) -> str:
@@ -27,4 +29,4 @@ class BeginAfterEnd(Rule):
             swapped = low <= first <= last <= high
             return f"swap: {case.span(first, last)}?" if swapped else f"check the end {case.date(first)}"
 
-        return self.accuse(block(of.rows, SEVERITY, message, suggestion))
+        return self.accuse(block(rows[found], SEVERITY, message, suggestion))

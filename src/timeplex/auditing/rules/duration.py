@@ -33,7 +33,8 @@ class Duration(Rule):
         """Facts with both ends known whose duration is out of the ordinary."""
         facts = case.facts
         known = (facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END)
-        known[case.repaired.rows] = False  # their end is ours
+        repaired, _ = case.repaired
+        known[repaired[repaired >= 0]] = False  # their end is ours
         rows = np.flatnonzero(known)
         relation = facts.r[rows].astype(np.int64)
         length = facts.end[rows].astype(np.int64) - facts.begin[rows] + 1

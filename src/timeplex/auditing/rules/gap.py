@@ -8,8 +8,8 @@ from timeplex.auditing.base import Block, Found, Rule, block, either, register
 from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
 from timeplex.auditing.evidence import nearer
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import pair_key
+from timeplex.typing import Ints
 
 ODD = -0.5
 """ℓ_fg below which a gap is told as a reason."""
@@ -41,10 +41,12 @@ def _unusual(case: AuditContext) -> Block:
         apart = int(of.date[accused] - of.date[witness])
         low, high = int(of.kinds.low[of.kind[at]]), int(of.kinds.high[of.kind[at]])
         if of.even[of.kind[at]]:
-            usual = _apart(case, high) if distance[at] else "another time apart"
+            usual = f"at most {case.length(high)} apart" if high else "at the same time"
+            usual = usual if distance[at] else "another time apart"
         else:
             usual = _range(case, *((low, high) if accused == of.second[at] else (-high, -low)))
-        return f"It is dated {_signed(case, apart)} {case.fact(witness)}; usual is {usual}."
+        where = case.apart(apart) if apart else "together with"
+        return f"It is dated {where} {case.fact(witness)}; usual is {usual}."
 
     return block(
         fact,
@@ -56,16 +58,6 @@ def _unusual(case: AuditContext) -> Block:
         cases=of.kinds.size[of.kind[pair]] - 1,
         strength=-weight[odd] * (1 - of.wrong[other]),
     )
-
-
-def _signed(case: AuditContext, apart: int) -> str:
-    if apart == 0:
-        return "together with"
-    return f"{case.length(abs(apart))} {'after' if apart > 0 else 'before'}"
-
-
-def _apart(case: AuditContext, most: float) -> str:
-    return f"at most {case.length(most)} apart" if most else "at the same time"
 
 
 def _range(case: AuditContext, low: int, high: int) -> str:

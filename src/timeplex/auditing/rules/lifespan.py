@@ -12,8 +12,8 @@ from timeplex.auditing.base import Block, Found, Rule, either, register
 from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
-from timeplex.kb.facts import Column, pair_key
-from timeplex.kb.spans import Bools
+from timeplex.kb.facts import pair_key
+from timeplex.typing import Bools, Codes
 
 LEAST_FIRST = 0.95
 """How often a birth is the first of two facts, and a death the last."""
@@ -77,7 +77,7 @@ def happens_once(case: AuditContext) -> Bools:
 def _outside(
     case: AuditContext,
     side: str,
-    entity: Column,
+    entity: Codes,
     ordinary: Bools,
     event: str,
     relations: list[int],

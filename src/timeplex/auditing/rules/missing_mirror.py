@@ -6,9 +6,8 @@ from timeplex.auditing.base import Found, Rule, block, register
 from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.evidence import LEAST_CASES, numbered
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
-from timeplex.kb.spans import Bools
+from timeplex.typing import Bools, Ints
 
 LEAST_MIRRORED = 0.8
 WRONG_OBJECT = 0.9

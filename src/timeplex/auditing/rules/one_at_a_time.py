@@ -9,10 +9,9 @@ import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
 from timeplex.auditing.case import CERTAIN, AuditContext, trust
-from timeplex.auditing.evidence import LEAST_CASES, Floats
+from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
-from timeplex.kb.spans import Bools
+from timeplex.typing import Bools, Floats, Ints
 
 MOST_EXCEPTIONS = 0.1
 SIDES = ("subject", "object")

@@ -9,8 +9,8 @@ import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, register
 from timeplex.auditing.case import AuditContext, trust
-from timeplex.auditing.evidence import Floats, numbered, sort_by
-from timeplex.kb.dates import Ints
+from timeplex.auditing.evidence import numbered, sort_by
+from timeplex.typing import Floats, Ints
 
 LEAST_DATES = 6
 LEAST_EVEN = 0.5

@@ -18,11 +18,11 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from timeplex.errors import InputError
 from timeplex.kb.problems import ROW_LENGTH, Action, Kind, Log
 from timeplex.kb.readers.table import ROLES, Columns, Layout, Table, doubled, find_layout, unused
+from timeplex.typing import Bools, Ints
 
 MOST_LINES = 1000
 """A quoted record over more lines than this is taken for a quote that was never closed."""
@@ -33,9 +33,6 @@ BLOCK = 1 << 20
 csv.field_size_limit(2**31 - 1)  # a field of 131,072 characters is long, but it is one
 
 BYTE_ORDER_MARK = "\ufeff".encode()
-
-Mask = NDArray[np.bool_]
-Ints = NDArray[np.int64]
 
 
 class Lines:
@@ -91,7 +88,7 @@ class Lines:
         return np.searchsorted(where, self.stops) - np.searchsorted(where, self.starts)
 
     @cached_property
-    def broken(self) -> Mask:
+    def broken(self) -> Bools:
         """Which lines are not valid UTF-8 or hold a NUL byte."""
         broken = np.zeros(len(self), bool)
         if not _decodes(self.data):
@@ -113,7 +110,7 @@ class Lines:
         start, stop = int(self.starts[first]), int(self.stops[first if last is None else last])
         return self.data[start : min(stop, start + 4 * (ROW_LENGTH + 1))].decode(errors="backslashreplace")
 
-    def only(self, chosen: Mask) -> bytes:
+    def only(self, chosen: Bools) -> bytes:
         """The chosen lines, joined by line feeds."""
         starts, stops = self.starts[chosen], self.stops[chosen]
         if (starts[1:] == stops[:-1] + 1).all():  # one run without carriage returns: no need to copy byte by byte

@@ -1,4 +1,4 @@
-"""Errors of a known kind put into a KB, to measure whether an audit finds them.
+"""Errors of a known kind put into a KB, and measures of how well an audit finds them.
 
 dates-shifted      both known ends of a dated fact move by the same number of years, uniform in 10 … 100 (in finer KBs
                    also by some days or months), to either side with equal chance: a wrong decade or century, or the
@@ -18,14 +18,15 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from timeplex.auditing.findings import Findings
 from timeplex.errors import InputError
 from timeplex.kb import spans
-from timeplex.kb.dates import Ints
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
 from timeplex.kb.readers import read_folder
 from timeplex.kb.write import write_frame
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
+from timeplex.typing import Floats, Ints
 
 LEAST_YEARS, MOST_YEARS = 10, 100
 
@@ -124,3 +125,21 @@ KINDS: dict[str, Callable[[TemporalKB, float, np.random.Generator], tuple[Tempor
     "ends-swapped": _swap_ends,
     "objects-replaced": _replace_objects,
 }
+
+
+def ranked_facts(findings: Findings) -> Ints:
+    """The suspicious facts, most suspicious first, each once: rows of `kb.facts`."""
+    _, first = np.unique(findings.rows, return_index=True)
+    return findings.rows[np.sort(first)]
+
+
+def precision_at_injected(ranked: Ints, injected: Ints) -> float:
+    """Of the n first facts, the share that was injected; n is the number injected. A shorter list misses the rest."""
+    return float(np.isin(ranked[: len(injected)], injected).sum() / max(len(injected), 1))
+
+
+def average_precision(ranked: Ints, injected: Ints) -> float:
+    """The mean, over all injected facts, of the precision down to their rank; 0 for those that are not found."""
+    hit = np.isin(ranked, injected)
+    precision: Floats = np.cumsum(hit) / np.arange(1, len(hit) + 1)
+    return float(precision[hit].sum() / max(len(injected), 1))

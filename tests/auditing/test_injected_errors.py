@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tools.injected_errors import KINDS, average_precision, inject, precision_at_injected, ranked_facts
 
 import timeplex
 from timeplex.auditing.audit import audit
-from timeplex.auditing.injection import KINDS, inject
-from timeplex.auditing.measure import average_precision, precision_at_injected, ranked_facts
 from timeplex.errors import InputError
 from timeplex.kb import spans
 from timeplex.kb.problems import Kind
