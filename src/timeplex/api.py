@@ -88,17 +88,7 @@ def train(
     from timeplex.training import tracking
 
     tracked = tracking.track(_listed(track), Path(output))
-    trainer = trainer_for(
-        kb,
-        output,
-        model=model,
-        recipe=recipe,
-        settings=settings,
-        base=base,
-        resume=resume,
-        device=device,
-        data_dir=data_dir,
-    )
+    trainer = trainer_for(kb, output, model, recipe, settings, base, resume, device, data_dir)
     metrics = trainer.fit(on_progress, resume=resume, tracking=tracked)
     if "diverged" in metrics:
         warnings.warn(metrics["diverged"], stacklevel=2)
@@ -108,7 +98,6 @@ def train(
 def trainer_for(
     kb: Any,
     output: str | Path,
-    *,
     model: str | None = None,
     recipe: "Recipe | str | Path | None" = None,
     settings: Settings = (),

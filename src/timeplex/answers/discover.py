@@ -196,9 +196,6 @@ class Search:
         return distinct[0], distinct[1]
 
 
-pass
-
-
 MIN_PROBABILITY = 0.1
 """The least probability, if none is given."""
 
@@ -319,9 +316,6 @@ def _between(trained: "Trained", s: int, o: int) -> list[str]:
         when = trained.asking.span_text(int(fact.begin[0]), int(fact.end[0]))
         return [f"the KB has {one} {kb.relations.label(int(fact.r[0]))} {other}, {when}"]
     return []
-
-
-pass
 
 
 MOST_ENTITIES = 10_000

@@ -50,18 +50,18 @@ def evaluate(
         raise InputError(
             f"{per_query} is not a .parquet file.", "The queries are written as Parquet: give FILE.parquet."
         )
-    if per_query is not None:
-        from timeplex.files import check_writable
-
-        check_writable(per_query)
     from timeplex import api
+    from timeplex.files import check_writable
+    from timeplex.kb.write import write_frame
 
+    if per_query is not None:
+        check_writable(per_query)
     with progress(f"evaluating {source}"):
         report = api.evaluate(
             source, split=split, protocol=protocol, filter=filter_, device=device, data_dir=data_dir, model=models
         )
     if per_query is not None:
-        report.write_queries(per_query)
+        write_frame(report.per_query(), per_query)
     if as_json:
         print_json(report.as_dict(by))
     else:

@@ -49,16 +49,7 @@ def train(
     tracking = track(trackers, output, _warn)
     data = kb if kb is None or resume else to_learn_from(kb, data_dir)
     with progress("preparing"):
-        trainer = trainer_for(
-            data,
-            output,
-            model=model,
-            recipe=recipe,
-            settings=settings,
-            base=base,
-            resume=resume,
-            device=device,
-        )
+        trainer = trainer_for(data, output, model, recipe, settings, base, resume, device)
     if not as_json:
         _announce(trainer, resume)
     try:

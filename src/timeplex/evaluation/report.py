@@ -5,8 +5,6 @@ Who has the table (`Report.queries`, or the file written from it) can compute ev
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from io import BytesIO
-from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -31,7 +29,6 @@ from timeplex.evaluation.time_prediction import (
     dev_values,
     predict_by_each,
 )
-from timeplex.files import write_whole
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, TemporalKB
@@ -108,8 +105,6 @@ def _frequency(facts: Ints) -> Texts:
     return np.select([facts == 0, facts < FEW, facts < MANY], ["unseen", "rare", "middling"], "frequent")
 
 
-pass
-
 TOP = 10
 """So many spans are predicted for each fact."""
 
@@ -143,12 +138,6 @@ class Report:
     def per_query(self) -> pl.DataFrame:
         """Everything as one table: link queries, then time queries."""
         return self.queries if self.times is None else pl.concat([self.queries, self.times], how="diagonal")
-
-    def write_queries(self, path: Path) -> None:
-        """Write `per_query` as a Parquet file."""
-        table = BytesIO()
-        self.per_query().write_parquet(table)
-        write_whole(path, table.getvalue())
 
     def as_dict(self, by: str | None = None) -> dict[str, Any]:
         """For JSON: fractions of 1, not percent; under `by` the figures of each group, if one is named."""
