@@ -110,10 +110,10 @@ class WhenAnswer:
         """The window as texts."""
         return dates.write(list(self.window), self.curve.granularity)
 
-    def bars(self, most: int) -> tuple[list[float], int]:
+    def bars(self, columns: int) -> tuple[list[float], int]:
         """Probabilities of at most so many equal parts of the window, and how many calendar instants a part has."""
         first, last = self.window
-        width = -(-(last - first + 1) // most)
+        width = -(-(last - first + 1) // columns)
         inside = (self.curve.instants >= first) & (self.curve.instants <= last)
         part = (self.curve.instants[inside] - first) // width
         bars = np.bincount(part, self.curve.probability[inside], minlength=-(-(last - first + 1) // width))

@@ -125,4 +125,4 @@ def show(found: "Findings", seconds: float, limit: int) -> None:
         say(f"           → {first['suggestion']}")
     hidden = found.suspicious - shown["rank"].n_unique()
     if hidden:
-        say(f"{hidden:,} more: see them with --most, -o FILE.csv or --html FILE.html")
+        say(f"{hidden:,} more: see them with --limit, -o FILE.csv or --html FILE.html")

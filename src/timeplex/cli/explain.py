@@ -42,4 +42,4 @@ def explain(
     if not found.reasons:
         say("No training fact stands behind the score by itself: it is the model's alone.")
     elif len(found.reasons) > limit:
-        say(f"{counted(len(found.reasons) - limit, 'reason')} more: see them with --most or --json")
+        say(f"{counted(len(found.reasons) - limit, 'reason')} more: see them with --limit or --json")

@@ -27,7 +27,7 @@ def problems(
 ) -> None:
     """Show what was odd in the source of a KB: file, line, the row, the reason and what was done.
 
-    Example: timeplex problems yago11k --most 3
+    Example: timeplex problems yago11k --limit 3
     """
     from timeplex.sources import read
 
@@ -89,7 +89,7 @@ def show(found: "Problems", limit: int) -> None:
         ],
     )
     if found.frame.height > len(shown):
-        say(f"{found.frame.height - len(shown):,} more: see them with --most or -o FILE.csv")
+        say(f"{found.frame.height - len(shown):,} more: see them with --limit or -o FILE.csv")
     for more in found.unlisted:
         rows = counted(more.rows, "further row")
         say(f"{more.file}: {rows} with {more.kind} ({more.action}): counted, not listed.")
