@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from timeplex.answers.trained import train
+from timeplex.api import train
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names

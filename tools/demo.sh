@@ -23,7 +23,7 @@ run timeplex when run "Gerhard Schröder" headOfGovernment Germany --explain --p
 
 say "5. What is wrong in a KB? In a copy of these facts, one in a hundred has got wrong dates"
 run python ../tools/with_errors.py sample copy.csv
-run timeplex audit copy.csv --most 5 --html findings.html
+run timeplex audit copy.csv --limit 5 --html findings.html
 
 say "All of this is in demo/: look at when.png and findings.html, and ask demo/run yourself. Next, your own table:"
 cat <<'NEXT'

@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 import timeplex
-from timeplex.cli.audit import with_models
 from timeplex.typing import Ints
 
 ROOT = Path(__file__).parents[1]
@@ -78,7 +77,7 @@ def measure_with_models(
     for name, kbs in parts.items():
         runs = [trained(part, folder / f"{name.replace(' ', '-')}-{at}", epochs) for at, part in enumerate(kbs)]
         start = time.perf_counter()
-        joined = with_models(audit, wrong, [timeplex.load(run, device="cpu") for run in runs])
+        joined = timeplex.audit(wrong, runs=runs, device="cpu")
         by_model = joined.rows[(joined.frame["rule"] == "model").to_numpy()]
         found[f"{kind} with {name}"] = {
             **_figures(ranked_facts(joined), rows),

@@ -7,6 +7,8 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from timeplex import errors as errors
+
 # Some virtual machines announce units for products of bfloat16 numbers (AMX) that they have not got: the first product
 # then ends the process, and no exception tells. So these units are not used, unless the environment says otherwise.
 # It is read when torch multiplies for the first time; whatever of ours does that has been imported through here.
@@ -15,18 +17,30 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 __version__ = "0.1.0"
 
 _WHERE = {
+    "Findings": "timeplex.auditing.findings",
     "Granularity": "timeplex.kb.dates",
+    "Model": "timeplex.models.base",
+    "Protocol": "timeplex.evaluation.protocol",
+    "Recipe": "timeplex.training.recipe",
+    "Report": "timeplex.evaluation.report",
     "TemporalKB": "timeplex.kb.facts",
-    "audit": "timeplex.auditing.audit",
+    "TimeplexError": "timeplex.errors",
+    "Trained": "timeplex.answers.trained",
+    "audit": "timeplex.api",
+    "compare": "timeplex.api",
     "describe": "timeplex.kb.stats",
+    "diagnose": "timeplex.api",
+    "evaluate": "timeplex.api",
     "evaluate_scores": "timeplex.evaluation.report",
     "generate": "timeplex.datasets.synthetic",
     "leakage": "timeplex.kb.split",
+    "list_models": "timeplex.api",
     "load": "timeplex.answers.trained",
     "read": "timeplex.sources",
     "split_by_time": "timeplex.kb.split",
     "split_randomly": "timeplex.kb.split",
-    "train": "timeplex.answers.trained",
+    "train": "timeplex.api",
+    "tune": "timeplex.api",
     "write_file": "timeplex.kb.write",
     "write_folder": "timeplex.kb.write",
 }
@@ -34,10 +48,20 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from timeplex.answers.trained import Trained as Trained
     from timeplex.answers.trained import load as load
-    from timeplex.answers.trained import train as train
-    from timeplex.auditing.audit import audit as audit
+    from timeplex.api import audit as audit
+    from timeplex.api import compare as compare
+    from timeplex.api import diagnose as diagnose
+    from timeplex.api import evaluate as evaluate
+    from timeplex.api import list_models as list_models
+    from timeplex.api import train as train
+    from timeplex.api import tune as tune
+    from timeplex.auditing.findings import Findings as Findings
     from timeplex.datasets.synthetic import generate as generate
+    from timeplex.errors import TimeplexError as TimeplexError
+    from timeplex.evaluation.protocol import Protocol as Protocol
+    from timeplex.evaluation.report import Report as Report
     from timeplex.evaluation.report import evaluate_scores as evaluate_scores
     from timeplex.kb.dates import Granularity as Granularity
     from timeplex.kb.facts import TemporalKB as TemporalKB
@@ -47,7 +71,9 @@ if TYPE_CHECKING:
     from timeplex.kb.stats import describe as describe
     from timeplex.kb.write import write_file as write_file
     from timeplex.kb.write import write_folder as write_folder
+    from timeplex.models.base import Model as Model
     from timeplex.sources import read as read
+    from timeplex.training.recipe import Recipe as Recipe
 
 
 def __getattr__(name: str) -> Any:

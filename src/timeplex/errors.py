@@ -1,5 +1,7 @@
 """The few exceptions that a user of timeplex sees, each with a sentence that says what to do."""
 
+import signal
+
 
 class TimeplexError(Exception):
     """Something that the user can act on.
@@ -49,3 +51,12 @@ class DamagedError(TimeplexError):
 
 class DivergedError(TimeplexError):
     """A training whose numbers grew beyond all bounds before there was anything to keep."""
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
+    """Training was stopped by Ctrl-C or another signal, after a checkpoint."""
+
+    def __init__(self, number: int = signal.SIGINT) -> None:
+        super().__init__(f"stopped by signal {number}")
+        self.code = 128 + number
+        """The exit code that says so."""

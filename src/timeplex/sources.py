@@ -42,7 +42,7 @@ def read(
     max_unpacked: int | None = None,
     merge_names: bool = False,
     data_dir: str | Path | None = None,
-    progress: Progress | None = None,
+    on_progress: Progress | None = None,
 ) -> TemporalKB:
     """Read a temporal KB.
 
@@ -57,7 +57,8 @@ def read(
     for each id (of entities); `encoding` is that of text files that are not UTF-8; `sheet` names the sheet of a
     spreadsheet (else the first with data); `format` (`csv` …) is for a file whose suffix does not tell; a packed file
     may unpack to `max_unpacked` bytes (else to fifty times its size, or 64 MB). `merge_names` makes names one that
-    differ by case, spaces or accents alone. `data_dir` is where benchmarks lie.
+    differ by case, spaces or accents alone. `data_dir` is where benchmarks lie;
+    `on_progress` is called with (done, total) in bytes while one is downloaded.
 
     Of dates (docs/dates.md): `dayfirst` says whether 1/2/1999 is in February (None: the other dates show it);
     `date_format` is a format such as `%d.%m.%y`, or `excel`, `unix`, `unix-ms`; `date_language` is that of the months
@@ -76,7 +77,7 @@ def read(
     style = DateStyle(dayfirst, date_format, date_language, allow_unread_dates, keep_placeholders)
     opening = Opening(encoding, sheet, format, max_unpacked)
     if isinstance(source, str | os.PathLike):
-        return _read_named(source, columns, unit, labels, opening, merge_names, style, data_dir, progress)
+        return _read_named(source, columns, unit, labels, opening, merge_names, style, data_dir, on_progress)
     if isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source):
         return read_files(
             [Path(part) for part in source],
@@ -133,7 +134,7 @@ def _read_named(
     merge_names: bool,
     style: DateStyle,
     data_dir: str | Path | None,
-    progress: Progress | None,
+    on_progress: Progress | None,
 ) -> TemporalKB:
     """A name or a path. Names come first: a folder of the same name is reached as ./name."""
     ready_made = source in benchmarks.BENCHMARKS or source == "sample"
@@ -147,7 +148,7 @@ def _read_named(
             return sample.load()
         if not ready_made:
             return store.load(path)
-        return benchmarks.load(str(source), None if data_dir is None else Path(data_dir), progress=progress)
+        return benchmarks.load(str(source), None if data_dir is None else Path(data_dir), progress=on_progress)
     if kind == "folder":
         if opening != Opening():
             hint = "Give its files one by one."

@@ -15,7 +15,7 @@ from timeplex.errors import InputError, UnknownNameError
 
 @pytest.fixture(scope="module")
 def found() -> pl.DataFrame:
-    return trained().discover(least=0.0, most=300)
+    return trained().discover(min_probability=0.0, limit=300)
 
 
 def triples(frame: pl.DataFrame) -> list[tuple[str, str, str]]:
@@ -51,29 +51,29 @@ def test_the_probability_is_that_of_both_questions_at_the_date_of_when(found: pl
 
 
 def test_the_same_again_in_other_blocks(found: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert trained().discover(least=0.0, most=300).equals(found)
+    assert trained().discover(min_probability=0.0, limit=300).equals(found)
     monkeypatch.setattr(discover, "BLOCK", 13)
-    again = trained().discover(least=0.0, most=300)
+    again = trained().discover(min_probability=0.0, limit=300)
     assert set(triples(again)) == set(triples(found))
     assert again["probability"].to_list() == pytest.approx(found["probability"].to_list(), abs=1e-3)
 
 
 def test_fewer_facts_are_the_best_of_many(found: pl.DataFrame) -> None:
-    assert trained().discover(least=0.0, most=7).equals(found.head(7))
+    assert trained().discover(min_probability=0.0, limit=7).equals(found.head(7))
 
 
 def test_only_what_is_likely_enough(found: pl.DataFrame) -> None:
     rounded = found["probability"].unique().sort(descending=True)
     least = float(rounded[3] + rounded[4]) / 2
-    likely = trained().discover(least=least, most=300)
+    likely = trained().discover(min_probability=least, limit=300)
     assert likely.equals(found.filter(pl.col("probability") > least))
     assert 0 < len(likely) < len(found)
-    assert trained().discover(least=1.0, most=5).filter(pl.col("probability") < 1).is_empty()
+    assert trained().discover(min_probability=1.0, limit=5).filter(pl.col("probability") < 1).is_empty()
 
 
 def test_only_the_named_relations(found: pl.DataFrame) -> None:
     names = found["relation"].unique().sort().to_list()[:2]
-    some = trained().discover(relations=[*names, names[0]], least=0.0, most=1000)
+    some = trained().discover(relation=[*names, names[0]], min_probability=0.0, limit=1000)
     assert set(some["relation"]) <= set(names)
     kept = found.filter(pl.col("relation").is_in(names))
     assert set(triples(kept)) <= set(triples(some))
@@ -81,14 +81,14 @@ def test_only_the_named_relations(found: pl.DataFrame) -> None:
 
 def test_progress_goes_to_the_end() -> None:
     calls: list[tuple[int, int | None]] = []
-    list(discover.discover(trained(), most=1, progress=lambda done, total: calls.append((done, total))))
+    list(discover.discover(trained(), limit=1, on_progress=lambda done, total: calls.append((done, total))))
     assert calls[-1][0] == calls[-1][1]
     assert all(one[0] <= other[0] for one, other in pairwise(calls))
 
 
 @pytest.mark.parametrize("kind", ["static", "undated"])
 def test_models_and_kbs_without_time_give_no_dates(kind: str) -> None:
-    some = trained(kind).discover(least=0.0, most=10)
+    some = trained(kind).discover(min_probability=0.0, limit=10)
     assert len(some) == 10
     assert some["begin"].null_count() == some["end"].null_count() == 10
     assert some["reason"].str.contains("^the KB has |^the model alone: no training fact tells more$").all()
@@ -123,24 +123,24 @@ def test_questions_are_asked_at_dates_of_the_entity() -> None:
 def test_without_candidates_nothing_is_found() -> None:
     nobody = Search(trained()).judge(*(np.empty(0, np.int64) for _ in range(3)))
     assert len(nobody.both) == 0
-    none = trained().discover(least=1.0, most=1, relations=[trained().kb.relations[0]])
+    none = trained().discover(min_probability=1.0, limit=1, relation=[trained().kb.relations[0]])
     assert none.columns == list(SCHEMA)
 
 
 def test_wrong_questions() -> None:
     with pytest.raises(InputError, match=r"^1\.5 is not a probability"):
-        trained().discover(least=1.5)
+        trained().discover(min_probability=1.5)
     with pytest.raises(InputError, match=r"^0 facts cannot be found"):
-        trained().discover(most=0)
+        trained().discover(limit=0)
     with pytest.raises(UnknownNameError, match="unknown relation 'flewWith'"):
-        trained().discover(relations=["flewWith"])
+        trained().discover(relation=["flewWith"])
 
 
 def test_a_relation_with_too_few_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discover, "LEAST_FACTS", 10_000)
     name = trained().kb.relations[0]
     with pytest.raises(InputError, match=rf"^{name} has [\d,]+ training facts, too few to discover others\. Name"):
-        trained().discover(relations=[name])
+        trained().discover(relation=[name])
     with pytest.raises(InputError, match=r"has 10000 training facts\. Train on more facts"):
         trained().discover()
 

@@ -273,7 +273,7 @@ def test_what_is_not_likely_enough_stays_empty() -> None:
     frame = holes()
     full = trained().fill(frame)
     least = float(full["probability"].drop_nulls().median())  # type: ignore[arg-type]
-    cut = trained().fill(frame, least=least)
+    cut = trained().fill(frame, min_probability=least)
     predicted = pl.any_horizontal(pl.col("^.*_predicted$").is_not_null())
     assert cut.filter(predicted)["probability"].min() >= least  # type: ignore[operator]
     left = cut.filter((pl.col("probability") < least - 1e-4) & ~predicted)
@@ -310,7 +310,7 @@ def test_a_model_without_gadgets_has_reasons_too() -> None:
         (pl.DataFrame({"subject": []}), {}, "the table is empty."),
         (pl.DataFrame({"x": [1]}), {}, "the table has no column for the subject, the relation, the object."),
         (table(("a", "b", "c", None, None)), {"subject": "wer"}, "the table has no column 'wer'."),
-        (table(("a", "b", "c", None, None)), {"least": 1.5}, "1.5 is not a probability."),
+        (table(("a", "b", "c", None, None)), {"min_probability": 1.5}, "1.5 is not a probability."),
         (
             table(("a", "b", "c", "d"), columns="subject relation object probability"),
             {},

@@ -192,7 +192,7 @@ def test_train_leaves_a_run_that_can_be_asked(tmp_path: Path) -> None:
     kb = timeplex.generate(300, seed=0)
     settings = ["epochs=1", "options.dimension=4", "phase2.epochs=1"]
     heard: list[Progress] = []
-    trained = timeplex.train(kb, tmp_path / "run", settings=settings, device="cpu", listener=heard.append)
+    trained = timeplex.train(kb, tmp_path / "run", settings=settings, device="cpu", on_progress=heard.append)
     assert [(now.epoch, now.gadgets) for now in heard if now.ended] == [(1, ""), (1, "recurrence + pair")]
     assert (len(trained.kb.train), len(trained.kb.valid), len(trained.kb.test)) == (240, 30, 30)
     assert trained.run.recipe.title == "timeplex-base + recurrence + pair"

@@ -42,7 +42,7 @@ def test_most_limits_what_is_shown(timeplex: Timeplex, lives: Path) -> None:
     answer = timeplex("audit", lives, "--most", "1")
     assert "  1  0.99" in answer.out
     assert "\n  2  " not in answer.out
-    assert " more: see them with --most, -o FILE.csv or --html FILE.html\n" in answer.out
+    assert " more: see them with --limit, -o FILE.csv or --html FILE.html\n" in answer.out
     assert "\n  1  " not in timeplex("audit", lives, "--most", "0").out
 
 

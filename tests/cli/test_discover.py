@@ -25,7 +25,7 @@ def test_a_ranked_table(timeplex: Timeplex) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.endswith("20 facts with a probability of at least 0, saved in out.csv.\n")
     found = pl.read_csv("out.csv", infer_schema=False)
-    expected = trained().discover(least=0.0, most=20)
+    expected = trained().discover(min_probability=0.0, limit=20)
     assert found.columns == expected.columns
     assert found.drop("probability").rows() == expected.drop("probability").rows()
     assert found["probability"].cast(pl.Float64).to_list() == expected["probability"].to_list()

@@ -27,7 +27,7 @@ def test_parts_and_sentences(timeplex: Timeplex) -> None:
         assert any(line.split() == [*part.name.split(), f"{part.value:.3f}"] for line in answer.out.splitlines())
     assert f"{found.reasons[0].value:+.3f}  {found.reasons[0].gadget}  {found.reasons[0].sentence}\n" in answer.out
     left = len(found.reasons) - 1
-    assert answer.out.endswith(f"{left} reason{'s' if left > 1 else ''} more: see them with --most or --json\n")
+    assert answer.out.endswith(f"{left} reason{'s' if left > 1 else ''} more: see them with --limit or --json\n")
     assert found.reasons[1].sentence not in answer.out
 
 

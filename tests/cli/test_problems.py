@@ -37,7 +37,7 @@ def test_most_limits_what_is_shown_of_each_kind(timeplex: Timeplex) -> None:
     answer = timeplex("problems", "facts.txt", "--most", "2")
     assert [line.split()[0] for line in answer.out.splitlines() if " begins 1990 " in line] == ["1", "2"]
     assert "does not say the year" in answer.out
-    assert "3 more: see them with --most or -o FILE.csv" in answer.out
+    assert "3 more: see them with --limit or -o FILE.csv" in answer.out
     counts_only = timeplex("problems", "facts.txt", "--most", "0")
     assert "begin after end" in counts_only.out
     assert " begins 1990 " not in counts_only.out

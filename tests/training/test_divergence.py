@@ -157,7 +157,7 @@ def test_a_trial_that_diverges_does_not_end_a_search(
 ) -> None:
     heard: list[Trial] = []
     monkeypatch.setattr("timeplex.training.loop.finite_loss", lambda loss: finite_loss(loss * torch.inf))
-    tune(kb, recipe(model="complex", epochs=1), 2, tmp_path, listener=heard.append)
+    tune(kb, recipe(model="complex", epochs=1), 2, tmp_path, on_progress=heard.append)
     assert [trial.mrr for trial in heard] == [0.0, 0.0]
 
 

@@ -195,10 +195,10 @@ class Search:
         return distinct[0], distinct[1]
 
 
-LEAST = 0.1
+MIN_PROBABILITY = 0.1
 """The least probability, if none is given."""
 
-MOST = 1000
+LIMIT = 1000
 """The most facts, if no number is given."""
 
 SCHEMA = {
@@ -260,21 +260,17 @@ class Best:
 
 def discover(
     trained: "Trained",
-    *,
     relations: Sequence[str] = (),
-    least: float = LEAST,
-    most: int = MOST,
-    progress: Progress | None = None,
+    min_probability: float = MIN_PROBABILITY,
+    limit: int = LIMIT,
+    on_progress: Progress | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """The best facts that the KB lacks, ranked, some rows at a time, with the reason for each.
-
-    relations: only these (all that have enough training facts, if none is given); least: the least probability.
-    """
-    if not 0 <= least <= 1:
-        raise InputError(f"{least} is not a probability.", "Give a number from 0 to 1.")
-    if most < 1:
-        raise InputError(f"{most} facts cannot be found.", "Give a number of at least 1.")
-    best = Best(most)
+    """The best facts that the KB lacks, ranked, some rows at a time, each with its reason; see `Trained.discover`."""
+    if not 0 <= min_probability <= 1:
+        raise InputError(f"{min_probability} is not a probability.", "Give a number from 0 to 1.")
+    if limit < 1:
+        raise InputError(f"{limit} facts cannot be found.", "Give a number of at least 1.")
+    best = Best(limit)
     search = Search(trained)
     chosen = search.relations(relations)
     total = sum(len(search.entities(r, direction)) for r in chosen for direction in DIRECTIONS)
@@ -283,11 +279,11 @@ def discover(
         for asked, s, o in search.candidates(r):
             judged = search.judge(s, np.full(len(s), r), o)
             probability = trained.proposals(judged.features, judged.both)
-            for row in np.flatnonzero(probability >= least).tolist():
+            for row in np.flatnonzero(probability >= min_probability).tolist():
                 best.offer(Candidate.of(judged, row, float(probability[row])))
             done += asked
-            if progress is not None:
-                progress(done, total)
+            if on_progress is not None:
+                on_progress(done, total)
     ranked = best.ranked()
     for start in range(0, len(ranked), BLOCK):
         yield table(trained, ranked[start : start + BLOCK])

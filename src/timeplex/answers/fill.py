@@ -4,7 +4,7 @@ What is missing decides what is asked, and what the probability means:
 
     the object        the best candidate at the row's dates that is not known to hold then; that it is the answer
     begin and end     the span of `when`; that it overlaps the true one
-    one of them       the other end, see `ends`; that predicted and true span share at least half (IOU ≥ ½)
+    one of them       the other end, see `durations`; that predicted and true span share at least half (IOU ≥ ½)
 
 An end that is missing may mean that the fact still goes on: `still_going_on` is how likely the KB leaves such an end
 open, and the predicted end is the end if it has one. A row that cannot be asked stays empty and says why.
@@ -13,6 +13,7 @@ Rows are worked on in blocks: memory grows with the table alone, and the answer 
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -26,8 +27,9 @@ from timeplex.answers.resolve import Hole, Reader, Rows
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
 from timeplex.kb.readers.rows import role_texts
-from timeplex.kb.readers.source_table import layout_of
+from timeplex.kb.readers.source_table import SourceTable, layout_of
 from timeplex.kb.readers.table import Columns, Layout
+from timeplex.kb.write import write_frame
 from timeplex.text import counted
 from timeplex.typing import Floats, Ints
 
@@ -44,10 +46,10 @@ NONE = -1
 FLOATS = ("probability", "still_going_on")
 
 
-def fill(trained: "Trained", table: Any, columns: Columns, least: float = 0.0) -> Any:
+def fill(trained: "Trained", table: Any, columns: Columns, min_probability: float = 0.0) -> Any:
     """A DataFrame of pandas, polars or pyarrow with the predictions as further columns; the same kind comes back."""
     data, layout = layout_of(table, columns, "the table")
-    added = fill_frame(trained, data, layout, least)
+    added = fill_frame(trained, data, layout, min_probability)
     new = [
         nw.new_series(
             name,
@@ -61,11 +63,15 @@ def fill(trained: "Trained", table: Any, columns: Columns, least: float = 0.0) -
 
 
 def fill_frame(
-    trained: "Trained", data: "nw.DataFrame[Any]", layout: Layout, least: float = 0.0, source: str = "the table"
+    trained: "Trained",
+    data: "nw.DataFrame[Any]",
+    layout: Layout,
+    min_probability: float = 0.0,
+    source: str = "the table",
 ) -> pl.DataFrame:
     """The columns to add to a table, named after those that have the holes."""
-    if not 0 <= least <= 1:
-        raise InputError(f"{least} is not a probability.", "Give a number from 0 to 1.")
+    if not 0 <= min_probability <= 1:
+        raise InputError(f"{min_probability} is not a probability.", "Give a number from 0 to 1.")
     names = [str(name) for name in data.columns]
     called = {role: _called(names, getattr(layout, role), role) for role in ("object", "begin", "end")}
     events = layout.begin is not None and layout.end is None
@@ -76,12 +82,46 @@ def fill_frame(
     if taken:
         raise InputError(f"{source} has a column {taken[0]!r} already.", "Rename it first.")
     texts = role_texts(data, layout, source)
-    reader, filler = Reader(trained.asking), Filler(trained, least)
+    reader, filler = Reader(trained.asking), Filler(trained, min_probability)
     parts = [filler.fill(reader.read(texts[start : start + BLOCK])) for start in range(0, len(texts), BLOCK)]
     found = pl.concat(part.frame(trained) for part in parts)
     return found.select(
         pl.col(role).alias(name) for role, name in zip([*roles, *floats, "reason"], columns, strict=True)
     )
+
+
+@dataclass(frozen=True)
+class FillCounts:
+    """What came of filling a table: values by new column, and why the other rows were left, most frequent first."""
+
+    rows: int
+    filled: int
+    columns: dict[str, int]
+    left: list[tuple[str, int]]
+
+    @classmethod
+    def of(cls, added: pl.DataFrame) -> "FillCounts":
+        """Of the columns that were added."""
+        is_filled = added.select(pl.any_horizontal(pl.col("^.*_predicted$").is_not_null()))[:, 0]
+        columns = {name: int(added[name].count()) for name in added.columns if name.endswith("_predicted")}
+        left = added.filter(~is_filled)["reason"].value_counts().sort("count", "reason", descending=[True, False])
+        return cls(len(added), int(is_filled.sum()), columns, left.rows())
+
+
+def fill_file(
+    trained: "Trained",
+    table: SourceTable,
+    output: Path,
+    min_probability: float = 0.0,
+    *,
+    source: str = "the table",
+    formulas: bool = False,
+) -> FillCounts:
+    """Write the table of a file with the predictions as further columns."""
+    frame = nw.from_native(table.frame, eager_only=True)
+    added = fill_frame(trained, frame, table.layout, min_probability, source)
+    write_frame(pl.concat([table.frame, added], how="horizontal"), output, table.separator, formulas=formulas)
+    return FillCounts.of(added)
 
 
 def _called(names: list[str], position: int | None, role: str) -> str:
@@ -131,8 +171,8 @@ class Filled:
 class Filler:
     """Asks a trained run about rows."""
 
-    def __init__(self, trained: "Trained", least: float = 0.0) -> None:
-        self.trained, self.least = trained, least
+    def __init__(self, trained: "Trained", min_probability: float = 0.0) -> None:
+        self.trained, self.min_probability = trained, min_probability
         relations = len(trained.kb.relations)
         self.no_dates = ""  # or why no date can be predicted
         if not trained.run.scorer.predicts_times:
@@ -208,7 +248,7 @@ class Filler:
             if answer == NONE:
                 found.reason[row] = "no entity is left that is not known already"
                 continue
-            if found.probability[row] < self.least:
+            if found.probability[row] < self.min_probability:
                 self._take_back(row, found)
                 continue
             said = [stated[row]] if row in stated else []

@@ -6,8 +6,8 @@
 >>> trained.when("Angela Merkel", "headOfGovernment", "Germany")                            # doctest: +SKIP
 """
 
-import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import polars as pl
 
 from timeplex.answers import calibration
 from timeplex.answers.calibration import Calibration, fit
-from timeplex.answers.discover import LEAST, MOST, SCHEMA, PrecisionModel, discover
+from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
 from timeplex.answers.explain import Explanation, explain
 from timeplex.answers.fill import fill
@@ -26,16 +26,15 @@ from timeplex.answers.resolve import At, Resolver, columns, known_answers, known
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
+from timeplex.evaluation.protocol import Protocol
+from timeplex.evaluation.report import Report, evaluate, link_task
 from timeplex.kb import dates
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.table import Columns
 from timeplex.kb.timeline import Timeline
 from timeplex.models.loading import own_model
 from timeplex.models.scorer import Direction
-from timeplex.sources import read
-from timeplex.training.checkpoint import Listener
-from timeplex.training.defaults import recipe_for, with_dev
-from timeplex.training.loop import Trainer, choose_device
+from timeplex.training.loop import choose_device
 from timeplex.training.run import RunFolder, TrainedRun
 from timeplex.typing import Bools, Floats, Ints, Progress
 
@@ -56,32 +55,6 @@ def load(path: str | Path, device: str = "auto", *, model: str | None = None) ->
     if own is not None and trained.run.recipe.model != own.name:
         raise InputError(f"{path} has the model {trained.run.recipe.model!r}, not {own.name!r}.", "Leave out `model`.")
     return trained
-
-
-def train(
-    kb: Any,
-    output: str | Path,
-    *,
-    model: str | None = None,
-    recipe: str | Path | None = None,
-    settings: Sequence[str] = (),
-    device: str = "auto",
-    listener: Listener | None = None,
-) -> "Trained":
-    """Train a model on a KB (or anything that `read` takes), leave a run folder, and return it ready to be asked.
-
-    With nothing else said the full TimePlex is trained, by a recipe that suits the KB's size. `model` names another
-    one (`path/to/file.py:name` your own, also beside a recipe), `recipe` is a TOML file, `settings` are single changes
-    such as "epochs=20". A KB without dev facts is split at random, 8 : 1 : 1. A training that diverges ends with the
-    best tables before that and a warning, or with an error if there are none. `listener` is called after every batch
-    with where training stands (`training.state.Progress`).
-    """
-    data = with_dev(kb if isinstance(kb, TemporalKB) else read(kb))
-    chosen = recipe_for(data, model, None if recipe is None else Path(recipe), settings)
-    metrics = Trainer(data, chosen, Path(output), device).fit(listener)
-    if "diverged" in metrics:
-        warnings.warn(metrics["diverged"], stacklevel=2)
-    return load(output, device)
 
 
 class Trained:
@@ -108,14 +81,14 @@ class Trained:
         """How raw probabilities become calibrated ones; fitted on dev on first use, and kept in the run folder."""
         return self.calibrated()
 
-    def calibrated(self, progress: Progress | None = None) -> Calibration:
-        """The `calibration`; `progress` hears of its steps if it is not kept and must be fitted."""
+    def calibrated(self, on_progress: Progress | None = None) -> Calibration:
+        """The `calibration`; `on_progress` is called with (done, total) if it is not kept and must be fitted."""
         if "calibration" not in self.__dict__:
             fitted = calibration.load_or_fit(
                 self.run,
                 "calibration.json",
                 Calibration,
-                lambda: fit(self.run, progress),
+                lambda: fit(self.run, on_progress),
                 lambda found: found.fits(self.run),
             )
             self.__dict__["calibration"] = fitted
@@ -169,7 +142,11 @@ class Trained:
         at which the KB, any split, states the answer, null if it is new. `hide_known` leaves out those that are known
         to hold at the time.
         """
-        questions = self.questions(relation=relation, at=at, subject=subject, object=object)
+        asked = self.questions(relation=relation, at=at, subject=subject, object=object)
+        return self.ranked(asked, k, hide_known=hide_known)
+
+    def ranked(self, questions: EntityQueries, k: int = 10, *, hide_known: bool = False) -> pl.DataFrame:
+        """`rank` for questions as numbers."""
         if k < 1:
             raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
         found = self.who.rank(questions, k, hide_known=hide_known)
@@ -243,23 +220,47 @@ class Trained:
         object: str | None = None,
         begin: str | None = None,
         end: str | None = None,
-        least: float = 0.0,
+        min_probability: float = 0.0,
     ) -> Any:
         """A DataFrame of pandas, polars or pyarrow with its holes filled in further columns; the same kind comes back.
 
         The columns are found by their usual names, or given; `relation="=name"` is one relation for all rows. Missing
-        objects, begins and ends are predicted in `…_predicted`, with `probability` (see `inference.fill` for what it
-        means), `still_going_on` where an end is missing, and `reason`. Below the probability `least` nothing is filled.
+        objects, begins and ends are predicted in `…_predicted`, with `probability` (see `answers.fill` for what it
+        means), `still_going_on` where an end is missing, and `reason`. What is less likely than `min_probability` stays
+        empty.
         """
         roles = {"subject": subject, "relation": relation, "object": object, "begin": begin, "end": end}
-        return fill(self, table, Columns(**roles), least)
+        return fill(self, table, Columns(**roles), min_probability)
 
-    def discover(self, *, relations: Sequence[str] = (), least: float = LEAST, most: int = MOST) -> pl.DataFrame:
-        """The likeliest facts that the KB, any split, does not state: at most so many, best first.
+    def discover(
+        self,
+        *,
+        relation: str | Sequence[str] = (),
+        min_probability: float = MIN_PROBABILITY,
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+    ) -> pl.DataFrame:
+        """The likeliest facts that the KB, any split, does not state: at most `limit`, best first.
 
-        Columns: subject, relation, object (ids), begin, end, probability (see `proposals`), reason.
+        `relation` names one or several (else all that have enough training facts); `on_progress` is called with
+        (done, total) in entities. Columns: subject, relation, object (ids), begin, end, probability (see `proposals`),
+        reason.
         """
-        return pl.concat([pl.DataFrame(schema=SCHEMA), *discover(self, relations=relations, least=least, most=most)])
+        relations = [relation] if isinstance(relation, str) else relation
+        found = discover(self, relations, min_probability, limit, on_progress)
+        return pl.concat([pl.DataFrame(schema=SCHEMA), *found])
+
+    def evaluate(
+        self, *, split: str = "test", protocol: str | Protocol = "paper", filter: str | None = "all"
+    ) -> Report:
+        """How good the model is on a split of its KB, with baselines beside it; see `timeplex.evaluate`.
+
+        >>> trained = timeplex.load("runs/sample")                                          # doctest: +SKIP
+        >>> trained.evaluate(split="valid").links()                                         # doctest: +SKIP
+        """
+        task = link_task(self.kb, split, self.timeline, protocol, filter)
+        device = next(self.run.model.parameters()).device
+        return replace(evaluate(task, self.run.scorer, split, device), model=self.run.recipe.title)
 
     # As numbers --------------------------------------------------------------------------------------------------
 

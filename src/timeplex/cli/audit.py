@@ -1,31 +1,27 @@
 """`timeplex audit KB`: what is probably wrong in a KB."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timeplex.cli.problems import TABLES
-from timeplex.cli.show import (
+from timeplex.cli.options import (
     DATA_DIR_OPTION,
     FORMULAS_OPTION,
     JSON_OPTION,
     KB_ARGUMENT,
-    MODEL_OPTION,
-    print_json,
-    print_table,
-    progress,
-    say,
+    OWN_MODELS_OPTION,
+    calibrating,
+    opened,
 )
+from timeplex.cli.problems import TABLES
+from timeplex.cli.show import print_json, print_table, progress, say
 from timeplex.errors import InputError
 from timeplex.text import counted
 
 if TYPE_CHECKING:
-    from timeplex.answers.trained import Trained
     from timeplex.auditing.findings import Findings
-    from timeplex.kb.facts import TemporalKB
 
 
 def audit(
@@ -37,10 +33,10 @@ def audit(
     runs: list[Path] = typer.Option(
         [], "--run", metavar="RUN", help="A trained run: tell what it finds implausible; may be given several times."
     ),
-    models: list[str] = MODEL_OPTION,
+    models: list[str] = OWN_MODELS_OPTION,
     mute: list[str] = typer.Option([], "--mute", metavar="RULE", help="Leave out a rule; may be given several times."),
     formulas: bool = FORMULAS_OPTION,
-    most: int = typer.Option(10, "--most", min=0, help="How many suspicious facts to show."),
+    limit: int = typer.Option(10, "--limit", "--most", min=0, help="How many suspicious facts to show."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -54,7 +50,7 @@ def audit(
         raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{html} is not the name of a page.", "Use .html.")
-    from timeplex.auditing.audit import audit as find
+    from timeplex import api
     from timeplex.auditing.base import MODEL
     from timeplex.files import check_writable
     from timeplex.sources import read
@@ -64,40 +60,20 @@ def audit(
             check_writable(path)  # both, before either is written
 
     with progress(f"reading {kb}") as report:
-        facts = read(kb, data_dir=data_dir, progress=report)
-        start = time.perf_counter()
-        found = find(facts, rules=rules, mute=mute, since=since)
-    if runs and MODEL not in mute:
-        from timeplex.cli.rank import calibrating, opened
-
-        opening = [opened(run, "auto", models) for run in dict.fromkeys(runs)]
-        with calibrating(opening[0]):
-            found = with_models(found, facts, opening)
+        facts = read(kb, data_dir=data_dir, on_progress=report)
+    start = time.perf_counter()
+    judges = [] if MODEL in mute else [opened(run, "auto", models) for run in dict.fromkeys(runs)]
+    with calibrating(judges[0]) if judges else progress(f"auditing {kb}"):
+        found = api.audit(facts, rules=rules, mute=mute, since=since, runs=judges)
     seconds = time.perf_counter() - start
     _write(found, output, html, formulas)
     if as_json:
         print_json(_json(found, seconds))
         return
-    show(found, seconds, most)
+    show(found, seconds, limit)
     for path in (output, html):
         if path is not None:
             say(f"Wrote {counted(len(found), 'finding')} to {path}.")
-
-
-def with_models(findings: "Findings", kb: "TemporalKB", runs: "Sequence[Trained]") -> "Findings":
-    """The findings of an audit together with those facts of the same KB that trained runs hold for implausible."""
-    import numpy as np
-
-    from timeplex.answers.plausibility import implausible
-    from timeplex.auditing.base import MODEL, Found
-
-    if findings.case is None:
-        raise InputError("These findings do not know their KB.", "Add to what `timeplex.audit` gives.")
-    by = implausible(runs, kb)
-    place = np.argsort(findings.case.rows)  # of the facts of the KB, in the order of the audit
-    none: list[list[int]] = [[] for _ in range(len(by))]
-    found = Found(MODEL, MODEL, place[by.row], by.severity, by.holds, by.cases, by.messages, none, by.suggestions)
-    return findings.plus(found, notes=[by.note])
 
 
 def _write(found: "Findings", output: Path | None, html: Path | None, formulas: bool) -> None:
@@ -123,7 +99,7 @@ def _json(found: "Findings", seconds: float) -> dict[str, Any]:
     }
 
 
-def show(found: "Findings", seconds: float, most: int) -> None:
+def show(found: "Findings", seconds: float, limit: int) -> None:
     """Print the counts and the most suspicious facts with all that is said against them."""
     import polars as pl
 
@@ -139,7 +115,7 @@ def show(found: "Findings", seconds: float, most: int) -> None:
         say("Nothing else was found." if found.resolved is not None else "Nothing was found.")
         return
     print_table("", ["rule", "findings", "what it means"], [[r, n, says(r)] for r, n in found.counts().items()])
-    shown = found.frame.filter(pl.col("rank").rank("dense") <= most)
+    shown = found.frame.filter(pl.col("rank").rank("dense") <= limit)
     for (rank,), rows in shown.group_by("rank", maintain_order=True):
         first = rows.row(0, named=True)
         say(f"{rank:>3}  {first['suspicion']:.2f}  {first['fact']}")
@@ -149,4 +125,4 @@ def show(found: "Findings", seconds: float, most: int) -> None:
         say(f"           → {first['suggestion']}")
     hidden = found.suspicious - shown["rank"].n_unique()
     if hidden:
-        say(f"{hidden:,} more: see them with --most, -o FILE.csv or --html FILE.html")
+        say(f"{hidden:,} more: see them with --limit, -o FILE.csv or --html FILE.html")

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, print_table, say
+from timeplex.cli.options import DATA_DIR_OPTION, JSON_OPTION
+from timeplex.cli.show import print_json, print_table, say
 
 
 def datasets(data_dir: Path | None = DATA_DIR_OPTION, as_json: bool = JSON_OPTION) -> None:

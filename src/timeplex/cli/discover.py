@@ -4,9 +4,16 @@ from pathlib import Path
 
 import typer
 
-from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.rank import RUN_ARGUMENT, calibrating, opened
-from timeplex.cli.show import FORMULAS_OPTION, JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
+from timeplex.cli.options import (
+    DEVICE_OPTION,
+    FORMULAS_OPTION,
+    JSON_OPTION,
+    OWN_MODELS_OPTION,
+    RUN_ARGUMENT,
+    calibrating,
+    opened,
+)
+from timeplex.cli.show import print_json, print_table, progress, say
 from timeplex.errors import InputError
 from timeplex.text import counted
 
@@ -15,10 +22,10 @@ def discover(
     run: Path = RUN_ARGUMENT,
     output: Path = typer.Option(..., "-o", "--output", metavar="OUT", help="A .csv, .tsv, .jsonl or .parquet file."),
     relation: list[str] = typer.Option([], "--relation", help="Only this relation; may be given several times."),
-    least: float = typer.Option(0.1, "--min-prob", help="The least probability."),
-    most: int = typer.Option(1000, "--most", help="How many facts to keep, the best ones."),
+    min_probability: float = typer.Option(0.1, "--min-probability", "--min-prob", help="The least probability."),
+    limit: int = typer.Option(1000, "--limit", "--most", help="How many facts to keep, the best ones."),
     show: int = typer.Option(5, "--show", min=0, help="How many to print."),
-    models: list[str] = MODEL_OPTION,
+    models: list[str] = OWN_MODELS_OPTION,
     formulas: bool = FORMULAS_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
@@ -30,10 +37,6 @@ def discover(
 
     Example: timeplex discover runs/sample -o found.csv --relation headOfGovernment
     """
-    import polars as pl
-
-    from timeplex.answers.discover import SCHEMA
-    from timeplex.answers.discover import discover as search
     from timeplex.files import check_writable
     from timeplex.kb.readers.source_table import check_format
     from timeplex.kb.write import write_frame
@@ -46,12 +49,7 @@ def discover(
     with calibrating(trained):
         proposals = trained.proposals  # so that it is not fitted under the next bar
     with progress(f"searching {trained.kb.name}", "entities") as report:
-        found = pl.concat(
-            [
-                pl.DataFrame(schema=SCHEMA),
-                *search(trained, relations=relation, least=least, most=most, progress=report),
-            ]
-        )
+        found = trained.discover(relation=relation, min_probability=min_probability, limit=limit, on_progress=report)
     write_frame(found, output, formulas=formulas)
     if as_json:
         facts = {"found": len(found), "file": str(output), "facts": found[: min(show, len(found))].to_dicts()}
@@ -61,4 +59,4 @@ def discover(
         shown = found.drop("reason").head(min(show, len(found)))
         print_table("", shown.columns, shown.rows(), decimals=3)
     say(proposals.note(len(trained.kb.facts)))
-    say(f"{counted(len(found), 'fact')} with a probability of at least {least:g}, saved in {output}.")
+    say(f"{counted(len(found), 'fact')} with a probability of at least {min_probability:g}, saved in {output}.")

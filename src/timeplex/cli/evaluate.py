@@ -5,17 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, MODEL_OPTION, print_json, print_table, progress, say
+from timeplex.cli.options import (
+    DATA_DIR_OPTION,
+    DEVICE_OPTION,
+    JSON_OPTION,
+    OWN_MODELS_OPTION,
+    PROTOCOL_OPTION,
+    SPLIT_OPTION,
+)
+from timeplex.cli.show import print_json, print_table, progress, say
 from timeplex.text import counted
 
 if TYPE_CHECKING:
     import polars as pl
 
     from timeplex.evaluation.report import Report
-
-SPLIT_OPTION = typer.Option("test", "--split", help="Which facts are asked for: train, valid or test.")
-PROTOCOL_OPTION = typer.Option("paper", "--protocol", help="How ranks are made: paper or published-code.")
-DEVICE_OPTION = typer.Option("auto", help="auto, cpu or cuda.")
 
 LINK_COLUMNS = ("mrr", "hits@1", "hits@3", "hits@10")
 TIME_COLUMNS = ("aeiou@1", "aeiou@5", "aeiou@10", "gaeiou@1", "giou@1", "iou@1", "tac@1")
@@ -28,7 +32,7 @@ def evaluate(
     filter_: str = typer.Option("all", "--filter", help="all, none, ignore-time, exact-span or per-instant."),
     by: str | None = typer.Option(None, help="Break down by relation, span, class, seen or frequency."),
     per_query: Path | None = typer.Option(None, metavar="FILE.parquet", help="Write a row for every query."),
-    models: list[str] = MODEL_OPTION,
+    models: list[str] = OWN_MODELS_OPTION,
     device: str = DEVICE_OPTION,
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
@@ -46,71 +50,28 @@ def evaluate(
         raise InputError(
             f"{per_query} is not a .parquet file.", "The queries are written as Parquet: give FILE.parquet."
         )
-    from timeplex.models.loading import own_models
+    from timeplex import api
+    from timeplex.files import check_writable
+    from timeplex.kb.write import write_frame
 
-    own_models(models)
     if per_query is not None:
-        from timeplex.files import check_writable
-
         check_writable(per_query)
     with progress(f"evaluating {source}"):
-        model, report = assess(source, split, protocol, filter_, device, data_dir)
+        report = api.evaluate(
+            source, split=split, protocol=protocol, filter=filter_, device=device, data_dir=data_dir, model=models
+        )
     if per_query is not None:
-        _write(report, per_query)
+        write_frame(report.per_query(), per_query)
     if as_json:
-        print_json({"model": model, **report.as_dict(), **({"by": _by_as_json(report, by)} if by else {})})
+        print_json(report.as_dict(by))
     else:
-        _show(report, model, by)
+        _show(report, by)
         if per_query is not None:
             say(f"Every query is in {per_query}.")
 
 
-def assess(
-    source: str, split: str, protocol: str, filter_: str | None, device: str, data_dir: Path | None = None
-) -> "tuple[str | None, Report]":
-    """The name of the model (None for a KB) and how it does, under all filters, one, or the protocol's own (None)."""
-    from timeplex.evaluation import protocol as protocols
-    from timeplex.evaluation.filters import FILTERS
-    from timeplex.evaluation.ranking import LinkPrediction
-    from timeplex.evaluation.report import evaluate as evaluate_task
-    from timeplex.evaluation.report import evaluate_baselines
-    from timeplex.sources import read
-    from timeplex.training.loop import choose_device
-    from timeplex.training.run import RunFolder
-
-    chosen = protocols.protocol(protocol, None if filter_ == "all" else filter_)
-    filters = FILTERS if filter_ == "all" else (chosen.filter,)
-    folder = RunFolder(Path(source))
-    if not folder.is_begun:  # a KB folder has a manifest, too
-        kb = read(source, data_dir=data_dir)
-        task = LinkPrediction(kb, kb.split(split), kb.timeline("calendar"), chosen, filters)
-        return None, evaluate_baselines(task, split)
-    run = folder.load(choose_device(device))
-    task = LinkPrediction(run.kb, run.kb.split(split), run.timeline, chosen, filters)
-    return run.recipe.title, evaluate_task(task, run.scorer, split, choose_device(device))
-
-
-def _write(report: "Report", path: Path) -> None:
-    from io import BytesIO
-
-    from timeplex.files import write_whole
-
-    table = BytesIO()
-    report.per_query().write_parquet(table)
-    write_whole(path, table.getvalue())
-
-
-def _by_as_json(report: "Report", by: str) -> dict[str, Any]:
-    from timeplex.evaluation.metrics import nested
-
-    times = report.time_figures(by) if report.times is not None and by in report.times.columns else None
-    return {
-        "link": nested(report.links(by), ["filter", by, "direction"]),
-        "time": {} if times is None else nested(times, ["decoder", by]),
-    }
-
-
-def _show(report: "Report", model: str | None, by: str | None) -> None:
+def _show(report: "Report", by: str | None) -> None:
+    model = report.model
     facts = len(report.queries) // 2
     say(f"{model or 'baselines'} on {report.kb}, {report.split}: {counted(facts, 'fact')}, {2 * facts:,} queries")
     say(f"protocol {report.protocol}")
@@ -120,7 +81,7 @@ def _show(report: "Report", model: str | None, by: str | None) -> None:
         if by:
             here = report.links(by).filter(filter=report.protocol.filter, direction="both")
             _show_links(here, by, f"By {by}, {report.protocol.filter} filter (%)")
-    _show_baselines(report, model)
+    _show_baselines(report)
     if report.times is not None:
         known = counted(report.times["fact"].n_unique(), "fact")
         _show_times(report, None, f"Time prediction, {known} with both ends known (%)")
@@ -138,7 +99,8 @@ def _show_links(figures: "pl.DataFrame", label: str, title: str) -> None:
     print_table(title, [label, "asked for", "queries", *_headers(LINK_COLUMNS), "mean rank"], rows, decimals=2)
 
 
-def _show_baselines(report: "Report", model: str | None) -> None:
+def _show_baselines(report: "Report") -> None:
+    model = report.model
     tables = {**({model: report.links()} if model else {}), **report.baselines}
     rows = []
     for name, figures in tables.items():

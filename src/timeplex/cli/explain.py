@@ -4,9 +4,8 @@ from pathlib import Path
 
 import typer
 
-from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.rank import RUN_ARGUMENT, named, opened
-from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, print_table, say
+from timeplex.cli.options import DEVICE_OPTION, JSON_OPTION, OWN_MODELS_OPTION, RUN_ARGUMENT, opened
+from timeplex.cli.show import named, print_json, print_table, say
 from timeplex.text import counted
 
 
@@ -16,8 +15,8 @@ def explain(
     relation: str = typer.Argument(..., help="The relation."),
     object_: str = typer.Argument(..., metavar="OBJECT", help="The object."),
     at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time; a span is explained at its begin."),
-    most: int = typer.Option(5, "--most", min=0, help="How many reasons to show."),
-    models: list[str] = MODEL_OPTION,
+    limit: int = typer.Option(5, "--limit", "--most", min=0, help="How many reasons to show."),
+    models: list[str] = OWN_MODELS_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -32,15 +31,15 @@ def explain(
     found = trained.explain(subject, relation, object_, at=at)
     if as_json:
         about = {"run": str(run), "model": trained.run.recipe.title, "kb": trained.kb.name}
-        print_json({**about, **found.as_dict(), "reasons": found.as_dict()["reasons"][:most]})
+        print_json({**about, **found.as_dict(), "reasons": found.as_dict()["reasons"][:limit]})
         return
     say(f"{found.question}, at {found.at}: score {found.score:.3f}, by {named(trained)}")
     if found.note:
         say(found.note)
     print_table("", ["part", "value"], [[part.name, part.value] for part in found.parts], decimals=3)
-    for reason in found.reasons[:most]:
+    for reason in found.reasons[:limit]:
         say(f"{reason.value:+.3f}  {reason.gadget}  {reason.sentence}")
     if not found.reasons:
         say("No training fact stands behind the score by itself: it is the model's alone.")
-    elif len(found.reasons) > most:
-        say(f"{counted(len(found.reasons) - most, 'reason')} more: see them with --most or --json")
+    elif len(found.reasons) > limit:
+        say(f"{counted(len(found.reasons) - limit, 'reason')} more: see them with --limit or --json")

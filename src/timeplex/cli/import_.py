@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.show import JSON_OPTION, print_json, progress, say
+from timeplex.cli.options import JSON_OPTION
+from timeplex.cli.problems import show
+from timeplex.cli.show import print_json, progress, say
 from timeplex.text import counted, quoted
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ def import_(
     max_unpacked: int | None = typer.Option(
         None, metavar="BYTES", help="What a packed file may unpack to (else 50 times its size, or 64 MB)."
     ),
-    most: int = typer.Option(3, "--most", min=0, help="How many problems to show of each kind."),
+    limit: int = typer.Option(3, "--limit", "--most", min=0, help="How many problems to show of each kind."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Import tables of dated facts into a KB folder, and report every row that was odd.
@@ -59,7 +61,6 @@ def import_(
 
     Example: timeplex import careers.csv -o careers.kb --subject person --object org --relation role
     """
-    from timeplex.cli.problems import show
     from timeplex.kb.stats import describe
     from timeplex.kb.store import check_target
     from timeplex.sources import read
@@ -96,7 +97,7 @@ def import_(
         }
         print_json({**described, **told, "folder": str(output), "notes": list(kb.problems.notes)})
         return
-    show(kb.problems, most)
+    show(kb.problems, limit)
     _remark(kb.problems)
     say(f"{kb!r}")
     calendar = len(kb.timeline("calendar"))

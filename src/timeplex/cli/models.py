@@ -1,19 +1,13 @@
 """`timeplex models` and `timeplex check-model NAME`: which models there are, and whether one keeps the laws."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, print_json, print_table, progress, say
+from timeplex.cli.options import DATA_DIR_OPTION, JSON_OPTION
+from timeplex.cli.show import print_json, print_table, progress, say
 from timeplex.text import counted
-
-if TYPE_CHECKING:
-    from timeplex.gadgets import Gadget
-    from timeplex.models import Model, Space
-
-YAGO11K = {"entities": 10_623, "relations": 10, "instants": 380, "facts": 16_408}
-"""The size for which parameters are counted where no KB is given."""
 
 
 def models(
@@ -25,23 +19,19 @@ def models(
 
     Example: timeplex models sample
     """
-    from timeplex.gadgets import GADGETS
-    from timeplex.models import MODELS
+    from timeplex.api import list_models
 
     with progress("counting"):
-        space = _yago11k() if kb is None else _space_of(kb, data_dir)
-        rows = [{**_row(model), "parameters": _parameters(model, space)} for model in MODELS.values()]
-    gadgets = [_row(gadget) for gadget in GADGETS.values()]
-    size = {"entities": space.entities, "relations": space.relations // 2, "instants": space.instants}
+        found = list_models(kb, data_dir=data_dir)
     if as_json:
-        print_json({"kb": kb or "yago11k", **size, "inverse": True, "models": rows, "gadgets": gadgets})
+        print_json({**found, "kb": kb or "yago11k"})
         return
-    table = [[row["name"], row["parameters"], row["summary"], _written(row["options"])] for row in rows]
+    table = [[row["name"], row["parameters"], row["summary"], _written(row["options"])] for row in found["models"]]
     print_table("Models", ["name", "parameters", "what it is", "options"], table)
-    table = [[row["name"], row["summary"], _written(row["options"])] for row in gadgets]
+    table = [[row["name"], row["summary"], _written(row["options"])] for row in found["gadgets"]]
     print_table("Gadgets, which a recipe adds to a model", ["name", "what it is", "options"], table)
-    entities = counted(size["entities"], "entity", "entities")
-    relations, instants = counted(size["relations"], "relation"), counted(size["instants"], "instant")
+    entities = counted(found["entities"], "entity", "entities")
+    relations, instants = counted(found["relations"], "relation"), counted(found["instants"], "instant")
     say(f"Parameters for {kb or 'the size of yago11k'}: {entities}, {relations} and their inverses, {instants}.")
     say("Your own model is one class in a file: check it with timeplex check-model path/to/file.py:name")
 
@@ -82,40 +72,6 @@ def check_model(
         say(f"{verdict} in {worlds} with {counted(len(options), 'set')} of options.")
     if broken:
         raise typer.Exit(1)
-
-
-def _row(kind: "type[Model] | type[Gadget]") -> dict[str, Any]:
-    return {"name": kind.name, "summary": _first_line(kind), "options": kind.options_type().model_dump()}
-
-
-def _parameters(model: "type[Model]", space: "Space") -> int:
-    """How many numbers a model learns in a space.
-
-    Tables have a row for each entity or do not depend on them (a law), so two small models tell it of any size.
-    """
-    from dataclasses import replace
-
-    one, two = (model(replace(space, entities=number), model.options_type()).parameter_count for number in (1, 2))
-    return one + (space.entities - 1) * (two - one)
-
-
-def _space_of(kb: str, data_dir: Path | None) -> "Space":
-    """The space of a KB, as training by default has it: with inverse relations and the observed instants."""
-    from timeplex.sources import read
-    from timeplex.training.experiment import Experiment
-    from timeplex.training.recipe import Recipe
-
-    return Experiment(read(kb, data_dir=data_dir), Recipe(inverse=True)).space
-
-
-def _yago11k() -> "Space":
-    """A space of the size of YAGO11k, its begins and ends spread evenly over the timeline."""
-    from dataclasses import replace
-
-    from timeplex.models import Space
-
-    plain = Space.plain(YAGO11K["entities"], 2 * YAGO11K["relations"], YAGO11K["instants"])
-    return replace(plain, mentions=plain.mentions * (2 * YAGO11K["facts"] // YAGO11K["instants"]))
 
 
 def _first_line(documented: object) -> str:

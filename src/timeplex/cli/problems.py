@@ -5,16 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.show import (
-    DATA_DIR_OPTION,
-    FORMULAS_OPTION,
-    JSON_OPTION,
-    KB_ARGUMENT,
-    print_json,
-    print_table,
-    progress,
-    say,
-)
+from timeplex.cli.options import DATA_DIR_OPTION, FORMULAS_OPTION, JSON_OPTION, KB_ARGUMENT
+from timeplex.cli.show import print_json, print_table, progress, say
 from timeplex.errors import InputError
 from timeplex.text import counted
 
@@ -29,13 +21,13 @@ def problems(
     kb: str = KB_ARGUMENT,
     output: Path | None = typer.Option(None, "-o", "--output", help="Write all of them to a .csv, .jsonl or .parquet."),
     formulas: bool = FORMULAS_OPTION,
-    most: int = typer.Option(10, "--most", min=0, help="How many to show of each kind."),
+    limit: int = typer.Option(10, "--limit", "--most", min=0, help="How many to show of each kind."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Show what was odd in the source of a KB: file, line, the row, the reason and what was done.
 
-    Example: timeplex problems yago11k --most 3
+    Example: timeplex problems yago11k --limit 3
     """
     from timeplex.sources import read
 
@@ -47,7 +39,7 @@ def problems(
 
         check_writable(output)
     with progress(f"reading {kb}") as report:
-        found = read(kb, data_dir=data_dir, progress=report).problems
+        found = read(kb, data_dir=data_dir, on_progress=report).problems
     if output is not None:
         from timeplex.kb.write import write_frame
 
@@ -64,12 +56,12 @@ def problems(
             }
         )
         return
-    show(found, most)
+    show(found, limit)
     if output is not None:
         say(f"Wrote {counted(found.frame.height, 'problem')} to {output}.")
 
 
-def show(found: "Problems", most: int) -> None:
+def show(found: "Problems", limit: int) -> None:
     """Print what was decided of the whole table, the counts and the first problems of each kind."""
     for note in found.notes:
         say(f"Note: {note}")
@@ -79,9 +71,9 @@ def show(found: "Problems", most: int) -> None:
         say("No problem was found.")
         return
     print_table("", ["problem", "rows", "what was done"], [[kind, n, action] for kind, action, n in found.counts()])
-    if most == 0:
+    if limit == 0:
         return
-    shown = found.frame.group_by("kind", maintain_order=True).head(most)
+    shown = found.frame.group_by("kind", maintain_order=True).head(limit)
     several_files = shown["file"].n_unique() > 1
     print_table(
         "",
@@ -97,7 +89,7 @@ def show(found: "Problems", most: int) -> None:
         ],
     )
     if found.frame.height > len(shown):
-        say(f"{found.frame.height - len(shown):,} more: see them with --most or -o FILE.csv")
+        say(f"{found.frame.height - len(shown):,} more: see them with --limit or -o FILE.csv")
     for more in found.unlisted:
         rows = counted(more.rows, "further row")
         say(f"{more.file}: {rows} with {more.kind} ({more.action}): counted, not listed.")

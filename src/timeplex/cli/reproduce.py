@@ -5,14 +5,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.show import DATA_DIR_OPTION, say, visible
+from timeplex.cli.options import DATA_DIR_OPTION, DEVICE_OPTION
+from timeplex.cli.show import duration, say, training_display, visible
 from timeplex.text import counted
 
 if TYPE_CHECKING:
-    from timeplex.reproduce.plan import Wish
-    from timeplex.reproduce.records import Results
-    from timeplex.reproduce.work import Step
+    from timeplex.reproduce import Step
 
 
 def reproduce(
@@ -37,48 +35,36 @@ def reproduce(
 
     Example: timeplex reproduce --table link --dataset yago11k
     """
-    from timeplex.errors import InputError
-    from timeplex.reproduce import figures as pictures
-    from timeplex.reproduce.plan import Wish
-    from timeplex.reproduce.records import Results
-    from timeplex.reproduce.tables import ALL, is_complete, write
+    from timeplex.errors import Stopped
+    from timeplex.reproduce import Audience
+    from timeplex.reproduce import reproduce as regenerate
 
-    wish, recorded = Wish.of(tables, figures, datasets, models, seeds), Results(results)
-    if not wish.cells() and "stats" not in wish.tables:
-        raise InputError("No table or figure that is asked for needs such a run.", "Leave out --model or --dataset.")
-    if again or not is_complete(wish, recorded):
-        _work(wish, recorded, runs, data_dir, device, again=again, train=train)
-    if recorded.is_empty:
-        raise InputError(
-            f"{results} has no results, and {runs} no finished run to evaluate.", "Leave out --no-train to train."
-        )
-    drawn = pictures.draw(recorded, docs / "figures")
-    path = write(recorded, docs)
-    for name in wish.tables if tables else ():
-        for line in [*ALL[name](recorded, wish.datasets).splitlines(), ""]:
-            say(line)
-    absent = sum(not recorded.has(cell) for cell in wish.cells())
-    lacking = f" No result yet: {absent} of {counted(len(wish.cells()), 'run')}." if absent else ""
-    say(f"{path} is written, with {counted(len(drawn), 'figure')}.{lacking}")
-
-
-def _work(
-    wish: "Wish", results: "Results", runs: Path, data_dir: Path | None, device: str, *, again: bool, train: bool
-) -> None:
-    from timeplex.cli.train import display
-    from timeplex.reproduce.work import Audience, Workshop, do
-    from timeplex.training.checkpoint import Stopped
-
-    workshop = Workshop(runs, results, Path("recipes"), data_dir, device)
     try:
-        do(wish, workshop, Audience(_tell, lambda: display(False)), again=again, train=train)
+        done = regenerate(
+            tables,
+            figures,
+            datasets,
+            models,
+            seeds=seeds,
+            runs=runs,
+            results=results,
+            docs=docs,
+            again=again,
+            train=train,
+            device=device,
+            data_dir=data_dir,
+            audience=Audience(_tell, lambda: training_display(False)),
+        )
     except Stopped as stopped:
         say("Stopped. The same command goes on.")
         raise typer.Exit(stopped.code) from None
+    for table in done.tables:
+        for line in [*table.splitlines(), ""]:
+            say(line)
+    lacking = f" No result yet: {done.absent} of {counted(done.runs, 'run')}." if done.absent else ""
+    say(f"{done.page} is written, with {counted(len(done.figures), 'figure')}.{lacking}")
 
 
 def _tell(step: "Step") -> None:
-    from timeplex.cli.train import duration
-
     left = "" if step.left is None else f" (about {duration(step.left)} left for all, at the pace so far)"
     typer.echo(visible(f"{step.number} of {step.total}: {step.what}{left}"), err=True)

@@ -18,18 +18,8 @@ from timeplex.text import visible as visible  # every verb takes it from here
 if TYPE_CHECKING:
     from rich.console import Console
 
-JSON_OPTION = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
-DATA_DIR_OPTION = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
-FORMULAS_OPTION = typer.Option(
-    False, "--formulas", help="CSV and TSV: leave texts such as =1+1 as they are, without an apostrophe before them."
-)
-KB_ARGUMENT = typer.Argument(
-    ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
-)
-
-MODEL_OPTION = typer.Option(
-    [], "--model", metavar="FILE.py:NAME", help="The file of your own model, for a run that was trained with it."
-)
+    from timeplex.answers.trained import Trained
+    from timeplex.training.checkpoint import Listener, Progress
 
 
 def console() -> "Console":
@@ -126,3 +116,70 @@ def progress(what: str, counts: str = "") -> Iterator[Callable[[int, int | None]
             bar.update(task, completed=done, total=total, bytes=size)
 
         yield report
+
+
+def duration(seconds: float) -> str:
+    """A length of time as a person would say it."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+@contextmanager
+def training_display(quiet: bool) -> "Iterator[Listener | None]":
+    """A live line on a terminal, a line an epoch elsewhere."""
+    if quiet:
+        yield None
+    elif not sys.stderr.isatty():
+        yield _print_epochs
+    else:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+        )
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task("training", total=None)
+
+            def listen(now: "Progress") -> None:
+                done = (now.epoch - 1) * now.batches + now.batch
+                bar.update(task, completed=done, total=now.epochs * now.batches, description=_line(now))
+
+            yield listen
+
+
+def _print_epochs(now: "Progress") -> None:
+    if now.ended:
+        typer.echo(visible(f"{_line(now)}  {now.seconds:.0f} s"), err=True)
+
+
+def _line(now: "Progress") -> str:
+    if now.doing:
+        return f"{now.gadgets}: {now.doing}"
+    dev = "" if now.dev is None else f"  dev MRR {100 * now.dev:.2f} (best {100 * (now.best or 0):.2f})"
+    return f"{now.gadgets and now.gadgets + ': '}epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
+
+
+def named(trained: "Trained") -> str:
+    """`timeplex-base on yago11k (runs/yago11k)`."""
+    return f"{trained.run.recipe.title} on {trained.kb.name} ({trained.run.path})"
+
+
+def about(trained: "Trained", question: str) -> dict[str, Any]:
+    """Whom the answer is from and how far it can be believed, for JSON."""
+    fitted = trained.calibration
+    return {
+        "run": str(trained.run.path),
+        "model": trained.run.recipe.title,
+        "kb": trained.kb.name,
+        "calibration": {
+            "dev_facts": fitted.who_facts if question == "rank" else fitted.when_facts,
+            "measured": fitted.measured,
+        },
+    }

@@ -6,7 +6,8 @@ from shlex import quote
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, print_json, progress, say
+from timeplex.cli.options import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT
+from timeplex.cli.show import print_json, progress, say
 
 
 def split(
@@ -33,7 +34,7 @@ def split(
 
     check_target(output)
     with progress(f"splitting {kb}") as report:
-        whole = read(kb, data_dir=data_dir, progress=report)
+        whole = read(kb, data_dir=data_dir, on_progress=report)
         parts = split_by_time(whole, valid, test) if by_time else split_randomly(whole, valid, test, seed)
         parts.save(output)
         leaks = leakage(parts)

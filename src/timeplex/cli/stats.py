@@ -4,17 +4,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from timeplex.cli.show import (
-    DATA_DIR_OPTION,
-    JSON_OPTION,
-    KB_ARGUMENT,
-    percent,
-    print_bars,
-    print_json,
-    print_table,
-    progress,
-    say,
-)
+from timeplex.cli.options import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT
+from timeplex.cli.show import percent, print_bars, print_json, print_table, progress, say
 from timeplex.text import counted
 
 if TYPE_CHECKING:
@@ -33,7 +24,7 @@ def stats(kb: str = KB_ARGUMENT, data_dir: Path | None = DATA_DIR_OPTION, as_jso
     from timeplex.sources import read
 
     with progress(f"reading {kb}") as report:
-        described = describe(read(kb, data_dir=data_dir, progress=report))
+        described = describe(read(kb, data_dir=data_dir, on_progress=report))
     if as_json:
         print_json(described.to_json())
     else:

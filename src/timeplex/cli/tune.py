@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.show import DATA_DIR_OPTION, JSON_OPTION, KB_ARGUMENT, print_json, progress, say
+from timeplex.cli.options import (
+    DATA_DIR_OPTION,
+    JSON_OPTION,
+    KB_ARGUMENT,
+    LEARNED_MODEL_OPTION,
+    SETTINGS_OPTION,
+    to_learn_from,
+)
+from timeplex.cli.show import print_json, progress, say
 
 if TYPE_CHECKING:
     from timeplex.training.tune import Trial
@@ -16,9 +24,9 @@ def tune(
     kb: str = KB_ARGUMENT,
     output: Path = typer.Option(..., "-o", "--output", metavar="DIR", help="Where the search is kept; it resumes."),
     trials: int = typer.Option(20, min=1, help="How many trials there are to be in all."),
-    model: str | None = typer.Option(None, help="A model (see: timeplex models), or path/to/file.py:name."),
+    model: str | None = LEARNED_MODEL_OPTION,
     recipe: Path | None = typer.Option(None, help="A TOML file to start from."),
-    settings: list[str] = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe."),
+    settings: list[str] = SETTINGS_OPTION,
     search: str = typer.Option("all", help="all: every range at once; paper: the paper's two stages."),
     data_dir: Path | None = DATA_DIR_OPTION,
     as_json: bool = JSON_OPTION,
@@ -27,15 +35,10 @@ def tune(
 
     Example: timeplex tune sample --model complex --trials 10 -o search --set epochs=10
     """
-    from timeplex.cli.train import prepare
-    from timeplex.errors import InputError
-    from timeplex.training import tune as tuning
-    from timeplex.training.checkpoint import Stopped
+    from timeplex import api
+    from timeplex.errors import Stopped
 
-    if search not in ("all", "paper"):
-        raise InputError(f"{search!r} is not a search.", "Use all or paper.")
-    data, start = prepare(kb, data_dir, model, recipe, settings)
-
+    data = to_learn_from(kb, data_dir)
     bar = ExitStack()  # closed while a line is printed: on a terminal the two would write over each other
 
     def listen(trial: "Trial") -> None:
@@ -46,8 +49,15 @@ def tune(
 
     bar.enter_context(progress("trying settings"))
     try:
-        best = tuning.tune(
-            data, start, trials, output, "paper" if search == "paper" else "all", None if as_json else listen
+        best = api.tune(
+            data,
+            output,
+            trials=trials,
+            model=model,
+            recipe=recipe,
+            settings=settings,
+            search=search,
+            on_progress=None if as_json else listen,
         )
     except (Stopped, KeyboardInterrupt) as stopped:  # the latter between two trials
         bar.close()

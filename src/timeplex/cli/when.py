@@ -1,27 +1,19 @@
 """`timeplex when RUN S R O`: when a fact held."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.evaluate import DEVICE_OPTION
-from timeplex.cli.rank import RUN_ARGUMENT, about, calibrating, named, opened
-from timeplex.cli.show import JSON_OPTION, MODEL_OPTION, print_json, say, sparkline
+from timeplex.cli.options import DEVICE_OPTION, JSON_OPTION, OWN_MODELS_OPTION, RUN_ARGUMENT, calibrating, opened
+from timeplex.cli.show import about, named, print_json, say, sparkline
 from timeplex.text import span
 
 if TYPE_CHECKING:
-    from timeplex.answers.trained import Trained
-    from timeplex.evaluation.plots import Curve
+    from timeplex.answers.single import WhenAnswer
 
 COLUMNS = 60
 """The most bars that a curve has in the terminal."""
-
-REASONS = 4
-"""So many facts are told."""
-
-INSTANTS = 9
-"""A reason is compared at so many instants of the window."""
 
 
 def when(
@@ -31,7 +23,7 @@ def when(
     object_: str = typer.Argument(..., metavar="O", help="The object."),
     explain: bool = typer.Option(False, "--explain", help="Say which facts speak for that time."),
     plot: Path | None = typer.Option(None, metavar="FILE", help="Draw the curve over time (.png, .svg)."),
-    models: list[str] = MODEL_OPTION,
+    models: list[str] = OWN_MODELS_OPTION,
     device: str = DEVICE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -46,106 +38,37 @@ def when(
     if plot is not None:
         check_picture(plot)
     trained = opened(run, device, models)
-    s, r, o = (int(each[0]) for each in trained.triples(subject, relation, object_))
+    from timeplex.answers.single import WhenAnswer
+
+    trained.triples(subject, relation, object_)  # an unknown name is told before the calibration, which takes long
     with calibrating(trained):
-        found = trained.when(subject, relation, object_).row(0, named=True)
-        curve = trained.curve(subject, relation, object_)
-    facts = trained.kb.facts
-    rows = facts.of_subject_relation(s, r)
-    known = sorted({(begin, end) for _, _, target, begin, end in facts[rows] if target == o})
-    window = _window(trained, curve, found, known)
-    why = _reasons(trained, s, r, o, found["begin"], window) if explain else []
+        found = WhenAnswer(trained, subject, relation, object_)
+    why = found.reasons() if explain else []
     if plot is not None:
-        _draw(trained, curve, found, known, window, plot)
+        found.draw(plot)
     if as_json:
-        print_json({**about(trained, "when"), **found, **({"why": why} if explain else {}), **_points(curve, window)})
+        reasons = {"why": why} if explain else {}
+        print_json({**about(trained, "when"), **found.row, **reasons, "curve": found.points()})
     else:
-        _show(trained, found, curve, window, why)
+        _show(found, why)
         if plot is not None:
             say(f"The curve is drawn in {plot}.")
 
 
-def _show(trained: "Trained", found: dict[str, Any], curve: "Curve", window: tuple[int, int], why: list[str]) -> None:
-    say(f"({found['subject']}, {found['relation']}, {found['object']}) asked of {named(trained)}")
+def _show(found: "WhenAnswer", why: list[str]) -> None:
+    trained, row = found.trained, found.row
+    say(f"({row['subject']}, {row['relation']}, {row['object']}) asked of {named(trained)}")
     say()
-    say(f"most likely    {span(found['begin'], found['end'])}   probability {found['probability']:.2f}")
-    say(f"80 % interval  {span(found['low'], found['high'])}   for the begin")
-    say(f"known          {found['known'] or 'nothing'}")
+    say(f"most likely    {span(row['begin'], row['end'])}   probability {row['probability']:.2f}")
+    say(f"80 % interval  {span(row['low'], row['high'])}   for the begin")
+    say(f"known          {row['known'] or 'nothing'}")
     say()
-    bars, width = _bars(curve, window)
-    first, last = (_text(curve, instant) for instant in window)
-    unit = curve.granularity if width == 1 else f"{width:,} {curve.granularity}s"
-    say(f"  {sparkline(bars)}   a bar is a {unit}" if width == 1 else f"  {sparkline(bars)}   a bar is {unit}")
+    bars, width = found.bars(COLUMNS)
+    first, last = found.edges
+    unit = found.curve.granularity
+    say(f"  {sparkline(bars)}   a bar is {f'a {unit}' if width == 1 else f'{width:,} {unit}s'}")
     say(f"  {first}{last:>{max(len(bars) - len(first), len(last) + 1)}}   {max(0.0, 1 - sum(bars)):.0%} lies outside")
     say()
     for number, reason in enumerate(why):
         say(f"{'        ' if number else 'because '}{reason}")
     say(trained.calibration.note("when"))
-
-
-def _text(curve: "Curve", instant: int) -> str:
-    from timeplex.kb import dates
-
-    return dates.write([instant], curve.granularity)[0]
-
-
-def _window(trained: "Trained", curve: "Curve", found: dict[str, Any], known: list[tuple[int, int]]) -> tuple[int, int]:
-    """First and last calendar instant worth showing: span, interval and what is known, with a margin on either side."""
-    from timeplex.kb import spans
-
-    ends = [trained.asking.span(found[name])[0] for name in ("begin", "end", "low", "high")]
-    ends += [each for span in known for each in span if each not in (spans.OPEN_BEGIN, spans.OPEN_END)]
-    low, high = min(ends), max(ends)
-    margin = max(5, (high - low + 1) // 4)
-    return max(low - margin, int(curve.instants[0])), min(high + margin, int(curve.instants[-1]))
-
-
-def _bars(curve: "Curve", window: tuple[int, int]) -> tuple[list[float], int]:
-    """Probabilities of equally long parts of the window, and how many calendar instants a part has."""
-    import numpy as np
-
-    first, last = window
-    width = -(-(last - first + 1) // COLUMNS)
-    inside = (curve.instants >= first) & (curve.instants <= last)
-    parts = -(-(last - first + 1) // width)
-    bars = np.bincount((curve.instants[inside] - first) // width, curve.probability[inside], minlength=parts)
-    return bars.tolist(), width
-
-
-def _points(curve: "Curve", window: tuple[int, int]) -> dict[str, Any]:
-    """The part of the curve in the window, for JSON."""
-    from timeplex.kb import dates
-
-    inside = (curve.instants >= window[0]) & (curve.instants <= window[1])
-    written = dates.write(curve.instants[inside], curve.granularity)
-    return {"curve": dict(zip(written, curve.probability[inside].tolist(), strict=True))}
-
-
-def _reasons(trained: "Trained", s: int, r: int, o: int, begin: str, window: tuple[int, int]) -> list[str]:
-    """The facts that speak for the begin of the span rather than for the rest of the window."""
-    import numpy as np
-
-    from timeplex.answers.explain import dating_reasons
-
-    timeline = trained.timeline
-    here = int(timeline.position([trained.asking.span(begin)[0]])[0])
-    others = np.unique(np.linspace(*timeline.positions(window), INSTANTS).astype(int))
-    return dating_reasons(trained, s, r, o, here, others[others != here].tolist(), REASONS)
-
-
-def _draw(
-    trained: "Trained",
-    curve: "Curve",
-    found: dict[str, Any],
-    known: list[tuple[int, int]],
-    window: tuple[int, int],
-    path: Path,
-) -> None:
-    from timeplex.evaluation.plots import Prediction, when_picture
-    from timeplex.kb import dates
-    from timeplex.kb.dates import Granularity
-
-    begin, end, low, high = (trained.asking.span(found[name])[0] for name in ("begin", "end", "low", "high"))
-    title = f"{found['subject']}  {found['relation']}  {found['object']}"
-    first, last = dates.coarsen(list(window), curve.granularity, Granularity.YEAR).tolist()
-    when_picture(Prediction(title, curve, (begin, end), (low, high), known), path, (first, last))

@@ -53,11 +53,11 @@ PUBLISHED_CODE = Protocol("published-code", ties="pessimistic", span_score="begi
 PROTOCOLS = {each.name: each for each in (PAPER, PUBLISHED_CODE)}
 
 
-def protocol(name: str, filter_: str | None = None) -> Protocol:
-    """The preset of this name, with another filter if one is given."""
-    if name not in PROTOCOLS:
+def protocol(name: str | Protocol, filter_: str | None = None) -> Protocol:
+    """A protocol, or the preset of this name, with another filter if one is given."""
+    if not isinstance(name, Protocol) and name not in PROTOCOLS:
         raise InputError(f"There is no protocol {name!r}.", f"Use one of: {', '.join(PROTOCOLS)}.")
-    chosen = PROTOCOLS[name]
+    chosen = name if isinstance(name, Protocol) else PROTOCOLS[name]
     if filter_ is None:
         return chosen
     if filter_ not in FILTERS:

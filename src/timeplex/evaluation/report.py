@@ -117,6 +117,7 @@ class Report:
     queries    two rows a fact, one a direction, with a column of ranks for each filter (`describe_queries`)
     times      a row a fact with both ends known and decoder: predicted spans, best first, and how good they are
     baselines  the figures of link prediction of each baseline
+    model      the title of the trained model; None for baselines alone and for scores from elsewhere
     """
 
     kb: str
@@ -125,6 +126,7 @@ class Report:
     queries: pl.DataFrame
     times: pl.DataFrame | None = None
     baselines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    model: str | None = None
 
     def links(self, by: str | None = None) -> pl.DataFrame:
         """MRR, MR and HITS@k by filter and direction, and by one of `describe.GROUPS` if it is named."""
@@ -138,17 +140,34 @@ class Report:
         """Everything as one table: link queries, then time queries."""
         return self.queries if self.times is None else pl.concat([self.queries, self.times], how="diagonal")
 
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON: fractions of 1, not percent."""
+    def as_dict(self, by: str | None = None) -> dict[str, Any]:
+        """For JSON: fractions of 1, not percent; under `by` the figures of each group, if one is named."""
         by_filter = ["filter", "direction"]
         return {
+            "model": self.model,
             "kb": self.kb,
             "split": self.split,
             "protocol": self.protocol.as_dict(),
             "link": nested(self.links(), by_filter),
             "baselines": {name: nested(figures, by_filter) for name, figures in self.baselines.items()},
             "time": {} if self.times is None else nested(self.time_figures(), ["decoder"]),
+            **({} if by is None else {"by": self._groups(by)}),
         }
+
+    def _groups(self, by: str) -> dict[str, Any]:
+        has_times = self.times is not None and by in self.times.columns
+        return {
+            "link": nested(self.links(by), ["filter", by, "direction"]),
+            "time": nested(self.time_figures(by), ["decoder", by]) if has_times else {},
+        }
+
+
+def link_task(
+    kb: TemporalKB, split: str, timeline: Timeline, preset: str | Protocol = "paper", filter: str | None = "all"
+) -> LinkPrediction:
+    """The queries of a split under all filters, under one, or under the protocol's own (None)."""
+    chosen = protocol(preset, None if filter == "all" else filter)
+    return LinkPrediction(kb, kb.split(split), timeline, chosen, FILTERS if filter == "all" else (chosen.filter,))
 
 
 def evaluate(task: LinkPrediction, scorer: EntityScorer, split: str, device: torch.device | None = None) -> Report:
@@ -275,7 +294,9 @@ class _Function(DirectedScorer):
         return torch.as_tensor(self.scores(direction, given.cpu().numpy(), r.cpu().numpy(), begin, end))
 
 
-def evaluate_scores(kb: TemporalKB, scores: Scores, *, split: str = "test", preset: str = "paper") -> Report:
+def evaluate_scores(
+    kb: TemporalKB, scores: Scores, *, split: str = "test", protocol: str | Protocol = "paper"
+) -> Report:
     """Evaluate scores that come from elsewhere, such as a model of another library.
 
     `scores(direction, entity, relation, begin, end)` is asked some queries at a time and returns a row of scores a
@@ -286,5 +307,4 @@ def evaluate_scores(kb: TemporalKB, scores: Scores, *, split: str = "test", pres
     The gold's score is taken from its row, so that it cannot be another one than the candidates are compared with.
     """
     timeline = kb.timeline("calendar")
-    task = LinkPrediction(kb, kb.split(split), timeline, protocol(preset), FILTERS)
-    return evaluate(task, _Function(scores, timeline), split)
+    return evaluate(link_task(kb, split, timeline, protocol), _Function(scores, timeline), split)

@@ -4,14 +4,21 @@ The unit is the fact, not the query: the subject and the object query of a fact 
 are averaged first.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 from scipy import stats
 
 from timeplex.errors import InputError
+from timeplex.evaluation.metrics import rank_column
+from timeplex.evaluation.protocol import Protocol
 from timeplex.typing import Floats
+
+if TYPE_CHECKING:
+    from timeplex.evaluation.report import Report
 
 RESAMPLES = 2000
 CONFIDENCE = 0.95
@@ -71,6 +78,62 @@ def reciprocal_ranks(queries: pl.DataFrame, column: str) -> pl.DataFrame:
     """The mean reciprocal rank of each fact's queries: columns fact, relation, value."""
     asked = queries.filter(pl.col(column).is_not_null())
     return asked.group_by("fact", "relation").agg((1 / pl.col(column)).mean().alias("value")).sort("fact")
+
+
+SCHEMA = {
+    **dict.fromkeys(("metric", "other", "of"), pl.String),
+    **{of.name: pl.Int64 if of.name == "facts" else pl.Float64 for of in fields(Comparison)},
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """The first of several runs, compared with each of the others.
+
+    table  a row for each metric, other run and group of facts: metric, other, of (`all`, or a relation), and the fields
+           of `Comparison`, in which the other run is the second
+    """
+
+    runs: Sequence[str]
+    kb: str
+    split: str
+    protocol: Protocol
+    decoder: str
+    table: pl.DataFrame
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: fractions of 1, not percent."""
+        asked = {"runs": list(self.runs), "split": self.split, "protocol": self.protocol.name, "decoder": self.decoder}
+        return {**asked, "comparisons": self.table.to_dicts()}
+
+
+def compare_reports(reports: "Mapping[str, Report]", decoder: str, by_relation: bool) -> Comparisons:
+    """Compare the first report with the others by MRR and, where both predict times, by aeIOU@1."""
+    values = {run: _values(report, decoder) for run, report in reports.items()}
+    (first, mine), *others = values.items()
+    rows = [
+        {"metric": metric, "other": run, "of": group, **asdict(compared)}
+        for run, theirs in others
+        for metric in mine
+        if metric in theirs
+        for group, compared in compare_tables(mine[metric], theirs[metric], by_relation).items()
+    ]
+    report, table = reports[first], pl.DataFrame(rows, schema=SCHEMA)
+    return Comparisons(list(reports), report.kb, report.split, report.protocol, decoder, table)
+
+
+def _values(report: "Report", decoder: str) -> dict[str, pl.DataFrame]:
+    """The value of each fact, by metric; aeIOU only for models that predict times."""
+    values = {"MRR": reciprocal_ranks(report.queries, rank_column(report.protocol.filter))}
+    if report.times is not None:
+        known = report.times["decoder"].unique(maintain_order=True).to_list()
+        if decoder not in known:
+            raise InputError(
+                f"No spans were predicted by {decoder!r}.", f"Use --decoder with one of: {', '.join(known)}."
+            )
+        mine = report.times.filter(decoder=decoder)
+        values["aeIOU@1"] = mine.select("fact", "relation", value="aeiou@1").sort("fact")
+    return values
 
 
 def compare_tables(first: pl.DataFrame, second: pl.DataFrame, by_relation: bool) -> dict[str, Comparison]:

@@ -1,8 +1,7 @@
 """Do what is missing: train, resume, evaluate, record. Cut off at any point, the same call goes on."""
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,34 +9,16 @@ from pathlib import Path
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.stats import describe
-from timeplex.reproduce import figures
+from timeplex.reproduce import Audience, Step, figures
 from timeplex.reproduce.measure import compare_ranks, has_lasting_facts, kept_ranks, measure, ranks_of_test
 from timeplex.reproduce.plan import FIGURES, PAIRS, Cell, Wish
 from timeplex.reproduce.records import Results, pair_name
 from timeplex.sources import read
 from timeplex.training import recipe as recipes
-from timeplex.training.checkpoint import Listener, Stopped
+from timeplex.training.checkpoint import Stopped
 from timeplex.training.loop import Trainer, choose_device
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun
-
-
-@dataclass(frozen=True)
-class Step:
-    """What is done now: step `number` of `total`; about so many seconds are left for all (None: not known yet)."""
-
-    number: int
-    total: int
-    what: str
-    left: float | None
-
-
-@dataclass(frozen=True)
-class Audience:
-    """Who hears of it: `tell` of each step, and what `training()` gives of each batch."""
-
-    tell: Callable[[Step], None]
-    training: Callable[[], AbstractContextManager[Listener | None]]
 
 
 @dataclass(frozen=True)
@@ -166,8 +147,8 @@ def _train(cell: Cell, workshop: Workshop, audience: Audience) -> None:
     base = None if cell.base is None else workshop.folder(cell.base).path
     kb = folder.kb() if folder.is_begun else workshop.kb(cell.dataset)
     trainer = Trainer(kb, workshop.recipe(cell), folder.path, workshop.device, base)
-    with audience.training() as listener:
-        trainer.fit(listener, resume=folder.is_begun)
+    with audience.training() as on_progress:
+        trainer.fit(on_progress, resume=folder.is_begun)
     if trainer.stop_asked:  # when nothing of this run was left to stop
         raise Stopped(trainer.stop_signal)
 

@@ -12,7 +12,6 @@ import math
 import os
 import re
 import secrets
-import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from timeplex.errors import DamagedError, InputError, TimeplexError
+from timeplex.errors import Stopped as Stopped
 from timeplex.files import (
     Record,
     checksum,
@@ -37,15 +37,6 @@ from timeplex.files import (
     write_whole,
 )
 from timeplex.files import read as read_file
-
-
-class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
-    """Training was stopped by Ctrl-C or another signal, after a checkpoint."""
-
-    def __init__(self, number: int = signal.SIGINT) -> None:
-        super().__init__(f"stopped by signal {number}")
-        self.code = 128 + number
-        """The exit code that says so."""
 
 
 def _none_or_all(figures: dict[str, float]) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """What is trained if little is said: dev facts for a KB without any, and a recipe that suits its size."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,14 @@ def with_dev(kb: TemporalKB) -> TemporalKB:
 
 
 def recipe_for(
-    kb: TemporalKB, model: str | None = None, recipe: Path | None = None, settings: Sequence[str] = ()
+    kb: TemporalKB,
+    model: str | None = None,
+    recipe: Recipe | str | Path | None = None,
+    settings: Iterable[str] | Mapping[str, Any] = (),
 ) -> Recipe:
-    """The recipe of a file, or one that suits the KB (for a model, if it is named); with settings `key=value`.
+    """A recipe, that of a file, or one that suits the KB (for a model, if it is named); with some settings.
 
-    `model` may be `path/to/file.py:name`, also beside a recipe: no recipe can name a file.
+    `model` may be `path/to/file.py:name`, also beside a file: no recipe can name one.
     """
     own = own_model(model) if model is not None and names_file(model) else None
     if own is not None and own.name == FULL:
@@ -46,8 +49,11 @@ def recipe_for(
     if recipe is not None and model is not None and own is None:
         raise InputError("Both a recipe and a model are given.", "A recipe names its model: leave out --model.")
     name = own.name if own is not None else model or FULL
-    chosen = recipes.read(recipe, own) if recipe is not None else suitable(kb, name)
-    return chosen.with_settings(list(settings))
+    if recipe is None:
+        recipe = suitable(kb, name)
+    elif not isinstance(recipe, Recipe):
+        recipe = recipes.read(Path(recipe), own)
+    return recipe.with_settings(settings)
 
 
 def suitable(kb: TemporalKB, model: str = FULL) -> Recipe:

@@ -114,7 +114,7 @@ class Trainer:
 
     def fit(
         self,
-        listener: Listener | None = None,
+        on_progress: Listener | None = None,
         *,
         resume: bool = False,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
@@ -122,10 +122,10 @@ class Trainer:
     ) -> dict[str, Any]:
         """Train to the end and return the metrics; `resume` goes on from the last checkpoint of the run folder."""
         with nullcontext() if self.run is None else self.run.in_training(self.recipe, resume=resume):
-            return self._fit(listener, resume, checkpoint_seconds, tracking or Tracking({}))
+            return self._fit(on_progress, resume, checkpoint_seconds, tracking or Tracking({}))
 
     def _fit(
-        self, listener: Listener | None, resume: bool, checkpoint_seconds: float, tracking: Tracking
+        self, on_progress: Listener | None, resume: bool, checkpoint_seconds: float, tracking: Tracking
     ) -> dict[str, Any]:
         if self.run is not None:
             if not resume:
@@ -137,17 +137,17 @@ class Trainer:
         try:
             tracking.begin(self.recipe)
             try:
-                self._train(listener, checkpoint_seconds, tracking)
+                self._train(on_progress, checkpoint_seconds, tracking)
             except Diverged as found:
                 self._fall_back(found)
-            metrics = self._finish(listener)
+            metrics = self._finish(on_progress)
         except BaseException:
             tracking.stop()
             raise
         tracking.finish(self.recipe, self.state.trace, metrics)
         return metrics
 
-    def _train(self, listener: Listener | None, checkpoint_seconds: float, tracking: Tracking) -> None:
+    def _train(self, on_progress: Listener | None, checkpoint_seconds: float, tracking: Tracking) -> None:
         """Go through the epochs that are left."""
         numbers = dtype(self.state.precision)  # that of the checkpoint, if there is one
         objective = Objective(self.model, self.recipe, len(self.setup.kb.relations), numbers)
@@ -159,8 +159,8 @@ class Trainer:
                     self._step(objective)
                     now = time.monotonic()
                     self.state.seconds = before + now - begun
-                    if listener is not None:
-                        listener(self._progress())
+                    if on_progress is not None:
+                        on_progress(self._progress())
                     if self.run is not None and (self.stop_asked or now - saved >= checkpoint_seconds):
                         self._checkpoint()
                         saved = now
@@ -168,8 +168,8 @@ class Trainer:
                         raise Stopped(self.stop_signal)
                 self._end_epoch()
                 tracking.update(self.state.trace)
-                if listener is not None:
-                    listener(self._progress())
+                if on_progress is not None:
+                    on_progress(self._progress())
 
     def _step(self, objective: Objective) -> None:
         state = self.state
@@ -264,13 +264,13 @@ class Trainer:
             seconds=state.seconds,
         )
 
-    def _finish(self, listener: Listener | None) -> dict[str, Any]:
+    def _finish(self, on_progress: Listener | None) -> dict[str, Any]:
         """Go back to the best tables, train the gadgets if there are any, and write the run."""
         if self.best:
             self.model.load_state_dict(self.best)
         self.model.train(False)
         best = next((line for line in self.state.trace if line["epoch"] == self.state.best_epoch + 1), {})
-        phase2 = self._phase2(listener) if self.recipe.gadgets else {}
+        phase2 = self._phase2(on_progress) if self.recipe.gadgets else {}
         metrics = {
             "dev": phase2.get("dev", best.get("dev", {})),
             "protocol": "published-code",
@@ -292,7 +292,7 @@ class Trainer:
             self.run.finish(self.recipe, self.model, self.gadgets, metrics)
         return metrics
 
-    def _phase2(self, listener: Listener | None) -> dict[str, Any]:
+    def _phase2(self, on_progress: Listener | None) -> dict[str, Any]:
         """Train the gadgets. A run that is cut off here goes on from the end of phase 1."""
         self._checkpoint()
         begun = time.monotonic()
@@ -300,8 +300,8 @@ class Trainer:
         def listen(now: Progress) -> None:
             if self.stop_asked:
                 raise Stopped(self.stop_signal)
-            if listener is not None:
-                listener(now)
+            if on_progress is not None:
+                on_progress(now)
 
         with self._stopping():
             self.gadgets, trace = GadgetTrainer(self.setup, self.model, self.device).fit(listen)

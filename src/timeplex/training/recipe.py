@@ -1,5 +1,6 @@
 """The recipe: everything that decides how a model is trained. A TOML file in, JSON saved with the run."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -174,31 +175,38 @@ class Recipe(BaseModel):
         """The recipe of phase 1 alone."""
         return self.model_copy(update={"gadgets": {}, "phase2": Phase2()})
 
-    def with_settings(self, settings: list[str]) -> "Recipe":
-        """The recipe with `key=value` settings applied; `options.alpha=2` reaches into the model's options."""
+    def with_settings(self, settings: Iterable[str] | Mapping[str, Any]) -> "Recipe":
+        """The recipe with some settings, as texts `key=value` or as {key: value}.
+
+        `options.alpha` reaches into the model's options.
+
+        >>> Recipe().with_settings({"epochs": 20}) == Recipe().with_settings(["epochs=20"])
+        True
+        """
+        given = settings.items() if isinstance(settings, Mapping) else [_setting(text) for text in settings]
         values = self.model_dump()
-        for setting in settings:
-            key, sign, text = setting.partition("=")
-            if not sign:
-                raise InputError(f"{quoted(setting)} is not a setting.", "Write it as key=value, such as epochs=20.")
+        for key, value in given:
             place = values
-            *path, last = key.strip().split(".")
+            *path, last = key.split(".")
             for part in path:
                 if not isinstance(place.get(part), dict):
                     raise InputError(f"The recipe has no table {quoted(part)}.", f"Its keys are {', '.join(values)}.")
                 place = place[part]
-            if key.strip() == "model":
+            if key == "model":
                 place |= {"options": {}, "model_sha256": None}  # another model has other options
-            place[last] = _value(text.strip())
-        return parse(values, "--set")
+            place[last] = value
+        return parse(values, "settings" if isinstance(settings, Mapping) else "--set")
 
 
-def _value(text: str) -> Any:
-    """A value as TOML would read it; a bare word is a text."""
+def _setting(text: str) -> tuple[str, Any]:
+    """The key and the value in `key=value`, as TOML would read it; a bare word is a text."""
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if not sign:
+        raise InputError(f"{quoted(text)} is not a setting.", "Write it as key=value, such as epochs=20.")
     try:
-        return parse_toml(f"value = {text}")["value"]
+        return key, parse_toml(f"value = {value}")["value"]
     except ValueError:
-        return text
+        return key, value
 
 
 def parse(values: dict[str, Any], source: str) -> Recipe:

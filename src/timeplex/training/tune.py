@@ -19,7 +19,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.models.loading import model_class
 from timeplex.training.checkpoint import Stopped
 from timeplex.training.loop import Trainer
-from timeplex.training.recipe import Recipe, parse
+from timeplex.training.recipe import Recipe
 
 Search = Literal["all", "paper"]
 How = Literal["default", "random", "grid"]
@@ -48,7 +48,7 @@ def tune(
     trials: int,
     folder: Path,
     search: Search = "all",
-    listener: Callable[[Trial], None] | None = None,
+    on_progress: Callable[[Trial], None] | None = None,
 ) -> Recipe:
     """Search until there are `trials` finished trials in the folder; the best recipe is returned and written.
 
@@ -63,11 +63,11 @@ def tune(
         if search == "paper":
             first = {key: space for key, space in free.items() if not key.startswith("options.")}
             second = {key: space for key, space in free.items() if key.startswith("options.")}
-            best = _stage(optuna, kb, recipe, trials - trials // 2, folder, "first", first, "random", listener)
+            best = _stage(optuna, kb, recipe, trials - trials // 2, folder, "first", first, "random", on_progress)
             if second and trials // 2:
-                best = _stage(optuna, kb, best, trials // 2, folder, "second", second, "grid", listener)
+                best = _stage(optuna, kb, best, trials // 2, folder, "second", second, "grid", on_progress)
         else:
-            best = _stage(optuna, kb, recipe, trials, folder, "all", free, "default", listener)
+            best = _stage(optuna, kb, recipe, trials, folder, "all", free, "default", on_progress)
         write_whole(folder / "best.json", best.model_dump_json(indent=1).encode())
     return best
 
@@ -90,7 +90,7 @@ def _stage(
     name: str,
     free: dict[str, dict[str, Any]],
     how: How,
-    listener: Callable[[Trial], None] | None,
+    on_progress: Callable[[Trial], None] | None,
 ) -> Recipe:
     """One search over some ranges, around a recipe."""
     file = folder / f"trials-{name}.jsonl"
@@ -105,17 +105,17 @@ def _stage(
         if grid is not None:
             study.enqueue_trial(grid[number])
         asked = study.ask(ways)
-        trainer = Trainer(kb, with_values(recipe, asked.params))
+        trainer = Trainer(kb, recipe.with_settings(asked.params))
         mrr = _dev_mrr(trainer)
         study.tell(asked, mrr)
         done.append(Trial(number, dict(asked.params), mrr))
         lines = "".join(to_json({"stage": name, **vars(each)}) + "\n" for each in done)
         write_whole(file, lines.encode())
-        if listener is not None:
-            listener(done[-1])
+        if on_progress is not None:
+            on_progress(done[-1])
         if trainer.stop_asked:  # when nothing of this trial was left to stop
             raise Stopped(trainer.stop_signal)
-    return with_values(recipe, max(done, key=lambda trial: trial.mrr).settings)
+    return recipe.with_settings(max(done, key=lambda trial: trial.mrr).settings)
 
 
 def _dev_mrr(trainer: Trainer) -> float:
@@ -155,14 +155,3 @@ def _distribution(optuna: Any, key: str, space: dict[str, Any], recipe: Recipe) 
     if isinstance(recipe.model_dump()[key], int):
         return optuna.distributions.IntDistribution(int(space["low"]), int(space["high"]), log=True)
     return optuna.distributions.FloatDistribution(space["low"], space["high"], log=True)
-
-
-def with_values(recipe: Recipe, settings: dict[str, Any]) -> Recipe:
-    """The recipe with some settings; `options.x` is a setting of the model."""
-    values = recipe.model_dump()
-    for key, value in settings.items():
-        if key.startswith("options."):
-            values["options"][key.removeprefix("options.")] = value
-        else:
-            values[key] = value
-    return parse(values, "search")

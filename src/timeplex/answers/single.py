@@ -1,0 +1,141 @@
+"""One question answered with all that can be said of it: as `timeplex rank` and `timeplex when` show it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timeplex.answers.explain import dating_reasons, reasons_text
+from timeplex.answers.rank import EntityQueries
+from timeplex.answers.resolve import ELSEWHEN
+from timeplex.evaluation.plots import Curve, Prediction, when_picture
+from timeplex.kb import dates, spans
+from timeplex.kb.dates import Granularity
+from timeplex.models.scorer import DIRECTIONS, Direction
+
+if TYPE_CHECKING:
+    from timeplex.answers.trained import Trained
+
+INSTANTS = 9
+"""A reason is compared at so many instants of the window."""
+
+
+@dataclass(frozen=True, eq=False)
+class RankAnswer:
+    """Who or what stands in a relation at a time.
+
+    question  subject, relation, object (labels; None for what is asked for) and at: [begin, end]
+    rows      the rows of `Trained.rank`, with the reasons for each as `why` if they were asked for
+    why       the reasons that all answers share, because they are about what is given
+    company   the share of such facts that have company, if the KB states an answer for that time already
+    """
+
+    direction: Direction
+    question: dict[str, Any]
+    at: str
+    rows: list[dict[str, Any]]
+    why: list[str]
+    company: float | None
+
+    @classmethod
+    def of(
+        cls, trained: "Trained", asked: EntityQueries, k: int = 10, *, hide_known: bool = False, explain: bool = False
+    ) -> "RankAnswer":
+        """Ask a single question, as `Trained.questions` makes it; with the reasons if `explain`."""
+        rows = trained.ranked(asked, k, hide_known=hide_known).drop("query").to_dicts()
+        shared: list[str] = []
+        if explain and rows:
+            shared = _why(trained, asked, rows[0]["id"], of_answer=False)
+            for row in rows:
+                row["why"] = _why(trained, asked, row["id"], of_answer=True)
+        stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows)
+        company = float(trained.company.share[asked.direction][asked.r[0]]) if stated else None
+        time = trained.asking.span_text(int(asked.begin[0]), int(asked.end[0]))
+        return cls(asked.direction, _question(trained, asked), time, rows, shared, company)
+
+
+def _question(trained: "Trained", asked: EntityQueries) -> dict[str, Any]:
+    kb = trained.kb
+    given = kb.entities.label(int(asked.given[0]))
+    return {
+        "subject": given if asked.direction == "object" else None,
+        "relation": kb.relations.label(int(asked.r[0])),
+        "object": given if asked.direction == "subject" else None,
+        "at": dates.write([asked.begin[0], asked.end[0]], kb.granularity),
+    }
+
+
+def _why(trained: "Trained", asked: EntityQueries, answer: str, *, of_answer: bool) -> list[str]:
+    """The facts, at the begin of the time, about the answer alone or about what is given, which all answers share."""
+    given, r, entity = int(asked.given[0]), int(asked.r[0]), trained.kb.entities.id(answer)
+    s, o = (given, entity) if asked.direction == "object" else (entity, given)
+    other = next(side for side in DIRECTIONS if side != asked.direction)
+    t = int(trained.who.positions(asked)[0][0])
+    return reasons_text(trained, s, r, o, t, about=(asked.direction, "both") if of_answer else (other,))
+
+
+class WhenAnswer:
+    """When a fact held.
+
+    row    the row of `Trained.when`
+    curve  Pr(t | s, r, o)
+    known  the spans that the KB states, as calendar instants
+    """
+
+    def __init__(self, trained: "Trained", subject: str, relation: str, object: str) -> None:
+        self.trained = trained
+        self.triple = tuple(int(each[0]) for each in trained.triples(subject, relation, object))
+        self.row: dict[str, Any] = trained.when(subject, relation, object).row(0, named=True)
+        self.curve: Curve = trained.curve(subject, relation, object)
+        facts, (s, r, o) = trained.kb.facts, self.triple
+        rows = facts.of_subject_relation(s, r)
+        self.known = sorted({(begin, end) for _, _, target, begin, end in facts[rows] if target == o})
+
+    def _instants(self, *names: str) -> list[int]:
+        return [self.trained.asking.span(self.row[name])[0] for name in names]
+
+    @cached_property
+    def window(self) -> tuple[int, int]:
+        """First and last calendar instant worth showing: span, interval and what is known, with a margin."""
+        ends = self._instants("begin", "end", "low", "high")
+        ends += [each for span in self.known for each in span if each not in (spans.OPEN_BEGIN, spans.OPEN_END)]
+        low, high = min(ends), max(ends)
+        margin = max(5, (high - low + 1) // 4)
+        return max(low - margin, int(self.curve.instants[0])), min(high + margin, int(self.curve.instants[-1]))
+
+    @property
+    def edges(self) -> list[str]:
+        """The window as texts."""
+        return dates.write(list(self.window), self.curve.granularity)
+
+    def bars(self, columns: int) -> tuple[list[float], int]:
+        """Probabilities of at most so many equal parts of the window, and how many calendar instants a part has."""
+        first, last = self.window
+        width = -(-(last - first + 1) // columns)
+        inside = (self.curve.instants >= first) & (self.curve.instants <= last)
+        part = (self.curve.instants[inside] - first) // width
+        bars = np.bincount(part, self.curve.probability[inside], minlength=-(-(last - first + 1) // width))
+        return bars.tolist(), width
+
+    def points(self) -> dict[str, float]:
+        """The curve in the window, by date."""
+        inside = (self.curve.instants >= self.window[0]) & (self.curve.instants <= self.window[1])
+        written = dates.write(self.curve.instants[inside], self.curve.granularity)
+        return dict(zip(written, self.curve.probability[inside].tolist(), strict=True))
+
+    def reasons(self, limit: int = 4) -> list[str]:
+        """The facts that speak for the begin of the span rather than for the rest of the window."""
+        timeline = self.trained.timeline
+        here = int(timeline.position(self._instants("begin"))[0])
+        others = np.unique(np.linspace(*timeline.positions(self.window), INSTANTS).astype(int))
+        s, r, o = self.triple
+        return dating_reasons(self.trained, s, r, o, here, others[others != here].tolist(), limit)
+
+    def draw(self, path: Path) -> None:
+        """Draw the curve with the span, the interval and what is known."""
+        begin, end, low, high = self._instants("begin", "end", "low", "high")
+        title = f"{self.row['subject']}  {self.row['relation']}  {self.row['object']}"
+        first, last = dates.coarsen(list(self.window), self.curve.granularity, Granularity.YEAR).tolist()
+        when_picture(Prediction(title, self.curve, (begin, end), (low, high), self.known), path, (first, last))

@@ -1,0 +1,86 @@
+"""Arguments and options that several verbs have, and opening what they name."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from timeplex.cli.show import progress, visible
+from timeplex.text import counted
+
+if TYPE_CHECKING:
+    from timeplex.answers.trained import Trained
+    from timeplex.kb.facts import TemporalKB
+
+KB_ARGUMENT = typer.Argument(
+    ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
+)
+RUN_ARGUMENT = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
+
+JSON_OPTION = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
+DATA_DIR_OPTION = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
+DEVICE_OPTION = typer.Option("auto", help="auto, cpu or cuda.")
+FORMULAS_OPTION = typer.Option(
+    False, "--formulas", help="CSV and TSV: leave texts such as =1+1 as they are, without an apostrophe before them."
+)
+OWN_MODELS_OPTION = typer.Option(
+    [], "--model", metavar="FILE.py:NAME", help="The file of your own model, for a run that was trained with it."
+)
+PROTOCOL_OPTION = typer.Option("paper", "--protocol", help="How ranks are made: paper or published-code.")
+SPLIT_OPTION = typer.Option("test", "--split", help="Which facts are asked for: train, valid or test.")
+
+LEARNED_MODEL_OPTION = typer.Option(None, "--model", help="A model (see: timeplex models), or path/to/file.py:name.")
+SETTINGS_OPTION = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.")
+
+MUCH_WORK = 3_000_000
+"""So many scores are asked for in about two seconds."""
+
+
+def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
+    """The run, ready to be asked, once the caller's own models are known."""
+    with progress(f"loading {run}"):  # the first import of torch takes seconds, too
+        from timeplex.answers.trained import load
+        from timeplex.models.loading import own_models
+
+        own_models(models)
+        return load(run, device)
+
+
+@contextmanager
+def calibrating(trained: "Trained") -> Iterator[None]:
+    """While a question is answered: the first one takes longer, because the calibration is fitted.
+
+    Who does not look at a terminal is told in a line, if it is much work.
+    """
+    from timeplex.answers.calibration import work
+
+    asking = f"asking {trained.run.path.name}"
+    with progress(asking, "steps of calibration, the first time only") as report:
+        told = False
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal told
+            if not told and not sys.stderr.isatty() and work(trained.run) > MUCH_WORK:
+                facts = counted(len(trained.kb.valid), "dev fact")
+                typer.echo(f"{visible(asking)}: calibrating on {facts}, the first time only …", err=True)
+            told = True
+            report(done, total)
+
+        trained.calibrated(tell)
+        yield
+
+
+def to_learn_from(kb: str, data_dir: Path | None) -> "TemporalKB":
+    """The KB with dev facts; it is said if it had none."""
+    from timeplex.sources import read
+    from timeplex.training.defaults import with_dev
+
+    with progress(f"reading {kb}") as report:
+        found = read(kb, data_dir=data_dir, on_progress=report)
+    data = with_dev(found)
+    if data is not found:
+        typer.echo("The KB has no dev facts: it was split at random, 8 : 1 : 1 (see: timeplex split).", err=True)
+    return data
