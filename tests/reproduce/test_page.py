@@ -30,7 +30,7 @@ def test_the_recorded_runs_are_those_of_the_recipes() -> None:
         for model in MODELS:
             record = results.record(dataset, model)
             for seed, part in (record or {"by_seed": {}})["by_seed"].items():
-                recipe = recipes.read(ROOT / "recipes" / dataset / f"{model}.toml").with_settings([f"seed={seed}"])
+                recipe = recipes.read(f"{dataset}/{model}").with_settings([f"seed={seed}"])
                 assert recipes.parse(part["recipe"], f"{dataset}/{model}") == recipe, f"{dataset}/{model}, seed {seed}"
 
 

@@ -34,9 +34,9 @@ def with_dev(kb: TemporalKB) -> TemporalKB:
 
 
 def recipe_for(
-    kb: TemporalKB, model: str | None = None, recipe: Path | None = None, settings: Sequence[str] = ()
+    kb: TemporalKB, model: str | None = None, recipe: str | Path | None = None, settings: Sequence[str] = ()
 ) -> Recipe:
-    """The recipe of a file, or one that suits the KB (for a model, if it is named); with settings `key=value`.
+    """The recipe that is named, or one that suits the KB (for a model, if it is named); with settings `key=value`.
 
     `model` may be `path/to/file.py:name`, also beside a recipe: no recipe can name a file.
     """
