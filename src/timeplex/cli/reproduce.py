@@ -10,9 +10,9 @@ from timeplex.cli.show import DATA_DIR_OPTION, say, visible
 from timeplex.text import counted
 
 if TYPE_CHECKING:
-    from timeplex.reproduce.plan import Wish
+    from timeplex.reproduce.plan import Request
     from timeplex.reproduce.records import Results
-    from timeplex.reproduce.work import Step
+    from timeplex.reproduce.runner import Step
 
 
 def reproduce(
@@ -25,53 +25,74 @@ def reproduce(
     seeds: int | None = typer.Option(None, min=1, help="How many seeds (else 3 for yago11k, 1 elsewhere)."),
     runs: Path = typer.Option(Path("runs"), metavar="DIR", help="Where run folders are, or will be."),
     results: Path = typer.Option(Path("results"), metavar="DIR", help="Where results are recorded."),
+    recipes: Path | None = typer.Option(
+        None, metavar="DIR", help="Your own recipes, DIR/<dataset>/<model>.toml (else those of timeplex)."
+    ),
     docs: Path = typer.Option(Path("docs"), metavar="DIR", help="Where results.md and figures are written."),
     again: bool = typer.Option(False, "--again", help="Evaluate what is recorded once more."),
     train: bool = typer.Option(True, "--train/--no-train", help="Train what is missing, or only use finished runs."),
     device: str = DEVICE_OPTION,
     data_dir: Path | None = DATA_DIR_OPTION,
 ) -> None:
-    """Regenerate the paper's tables and figures: train from recipes/ what is missing, evaluate, write docs/results.md.
+    """Regenerate the paper's tables and figures: train what is missing, evaluate, write docs/results.md.
 
-    What is recorded in results/ is not done again. Ctrl-C is safe: the same command goes on.
+    What is recorded in results/ is not done again; where nothing is, the results that come with timeplex are shown.
+    Ctrl-C is safe: the same command goes on.
 
     Example: timeplex reproduce --table link --dataset yago11k
     """
+    from timeplex import __version__
     from timeplex.errors import InputError
     from timeplex.reproduce import figures as pictures
-    from timeplex.reproduce.plan import Wish
-    from timeplex.reproduce.records import Results
+    from timeplex.reproduce.plan import Request
+    from timeplex.reproduce.records import SHIPPED, Results
     from timeplex.reproduce.tables import ALL, is_complete, write
 
-    wish, recorded = Wish.of(tables, figures, datasets, models, seeds), Results(results)
-    if not wish.cells() and "stats" not in wish.tables:
+    request, recorded = Request.of(tables, figures, datasets, models, seeds), Results(results)
+    if not request.cells() and "stats" not in request.tables:
         raise InputError("No table or figure that is asked for needs such a run.", "Leave out --model or --dataset.")
-    if again or not is_complete(wish, recorded):
-        _work(wish, recorded, runs, data_dir, device, again=again, train=train)
+    shipped = not (again or recipes) and recorded.is_empty and is_complete(request, Results(SHIPPED))
+    if shipped:
+        recorded = Results(SHIPPED)
+    elif again or not is_complete(request, recorded):
+        _run(request, recorded, runs, recipes, data_dir, device, again=again, train=train)
     if recorded.is_empty:
         raise InputError(
             f"{results} has no results, and {runs} no finished run to evaluate.", "Leave out --no-train to train."
         )
+    for name in request.tables if tables else ():
+        for line in [*ALL[name](recorded, request.datasets).splitlines(), ""]:
+            say(line)
+    if shipped:
+        say(f"Recorded with timeplex {__version__}. To train and measure here, give --again.")
+        if not request.figures:  # a page about everything, in the middle of somebody's folder, was not asked for
+            return
     drawn = pictures.draw(recorded, docs / "figures")
     path = write(recorded, docs)
-    for name in wish.tables if tables else ():
-        for line in [*ALL[name](recorded, wish.datasets).splitlines(), ""]:
-            say(line)
-    absent = sum(not recorded.has(cell) for cell in wish.cells())
-    lacking = f" No result yet: {absent} of {counted(len(wish.cells()), 'run')}." if absent else ""
+    absent = sum(not recorded.has(cell) for cell in request.cells())
+    lacking = f" No result yet: {absent} of {counted(len(request.cells()), 'run')}." if absent else ""
     say(f"{path} is written, with {counted(len(drawn), 'figure')}.{lacking}")
 
 
-def _work(
-    wish: "Wish", results: "Results", runs: Path, data_dir: Path | None, device: str, *, again: bool, train: bool
+def _run(
+    request: "Request",
+    recorded: "Results",
+    runs: Path,
+    recipes: Path | None,
+    data_dir: Path | None,
+    device: str,
+    *,
+    again: bool,
+    train: bool,
 ) -> None:
     from timeplex.cli.train import display
-    from timeplex.reproduce.work import Audience, Workshop, do
+    from timeplex.reproduce.runner import Workspace, run_missing
     from timeplex.training.checkpoint import Stopped
+    from timeplex.training.recipe import SHIPPED
 
-    workshop = Workshop(runs, results, Path("recipes"), data_dir, device)
+    workspace = Workspace(runs, recorded, recipes or SHIPPED, data_dir, device)
     try:
-        do(wish, workshop, Audience(_tell, lambda: display(False)), again=again, train=train)
+        run_missing(request, workspace, again=again, train=train, on_step=_tell, display=lambda: display(False))
     except Stopped as stopped:
         say("Stopped. The same command goes on.")
         raise typer.Exit(stopped.code) from None
