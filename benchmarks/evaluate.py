@@ -23,9 +23,10 @@ import torch
 from timeplex.datasets import benchmarks
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.protocol import PAPER
-from timeplex.evaluation.queries import DIRECTIONS, Answers, PlacedFacts
+from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.kb.facts import TemporalKB
+from timeplex.models.scorer import DIRECTIONS, Scorer
 from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
 
@@ -35,7 +36,7 @@ from common import arguments, peak_rss_mb, seconds, show, side_by_side
 DIMENSION = 200
 
 
-def prepared(name: str) -> tuple[TemporalKB, Experiment, Answers]:
+def prepared(name: str) -> tuple[TemporalKB, Experiment, Scorer]:
     kb = benchmarks.load(name)
     setup = Experiment(kb, Recipe(inverse=False, options={"dimension": DIMENSION}))
     return kb, setup, setup.scorer(setup.new_model().train(False))

@@ -18,9 +18,10 @@ import torch
 from timeplex.datasets import benchmarks
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.protocol import PUBLISHED_CODE
-from timeplex.evaluation.queries import DIRECTIONS, PlacedFacts
+from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.evaluation.time_prediction import both_ends_known
+from timeplex.models.scorer import DIRECTIONS
 from timeplex.training import recipe as recipes
 from timeplex.training.batches import random
 from timeplex.training.gadget_training import GadgetTrainer

@@ -406,8 +406,6 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise ValueError("its brackets are nested too deeply") from error
 
 
-pass
-
 MANIFEST = "MANIFEST.json"
 FORMAT = 1
 AGAIN = "Import the source again, or get the folder anew."

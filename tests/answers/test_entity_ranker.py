@@ -12,10 +12,10 @@ from tests.answers.random_runs import random_run
 
 from timeplex.answers import rank as module
 from timeplex.answers.rank import EntityQueries, EntityRanker
-from timeplex.evaluation.queries import Direction
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
 from timeplex.kb.timeline import Timeline
+from timeplex.models.scorer import Direction
 from timeplex.training.experiment import Experiment
 from timeplex.training.run import TrainedRun
 

@@ -17,12 +17,12 @@ from timeplex.answers import plausibility as module
 from timeplex.answers.plausibility import FactJudge, implausible, ordinal, ratios
 from timeplex.answers.trained import Trained
 from timeplex.errors import InputError
-from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
+from timeplex.models.scorer import DIRECTIONS
 
 # A literal version ----------------------------------------------------------------------------------------------------
 

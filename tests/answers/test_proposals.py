@@ -12,10 +12,10 @@ from timeplex.answers import trained as module
 from timeplex.answers.discover import Cases, PrecisionModel, Search, cases, fit
 from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.answers.trained import Trained
-from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.kb.facts import Facts
 from timeplex.kb.names import Names
 from timeplex.kb.spans import Floats
+from timeplex.models.scorer import DIRECTIONS
 
 Triples = set[tuple[int, int, int]]
 

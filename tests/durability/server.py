@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -146,7 +147,8 @@ def _serve() -> None:
     import torch
 
     for name in IMPORTED:
-        import_module(name)
+        with nullcontext() if name.startswith("timeplex.") else suppress(ImportError):  # other versions lack some
+            import_module(name)
     torch.set_num_threads(1)
     torch.optim.Adagrad([torch.zeros(1, requires_grad=True)])  # which imports much
     optuna.logging.set_verbosity(optuna.logging.WARNING)

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from timeplex.evaluation import baselines
 from timeplex.evaluation.baselines import BASELINES, MostFrequent
-from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts
+from timeplex.evaluation.queries import PlacedFacts
+from timeplex.models.scorer import DIRECTIONS, Direction
 
 ENTITIES, RELATIONS, INSTANTS = 5, 2, 8
 Fact = tuple[int, int, int, int, int]

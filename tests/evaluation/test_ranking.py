@@ -15,9 +15,10 @@ from timeplex.evaluation import filters, ranking
 from timeplex.evaluation.filters import FILTERS, Filter, forgiven
 from timeplex.evaluation.metrics import link_metrics
 from timeplex.evaluation.protocol import Ties
-from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
+from timeplex.evaluation.queries import EntityScorer, PlacedFacts
 from timeplex.evaluation.ranking import Ranks
 from timeplex.models.base import Span
+from timeplex.models.scorer import DIRECTIONS, Direction
 
 ENTITIES = 5
 
@@ -36,7 +37,7 @@ class Fixed:
 
 
 def rank(
-    scorer: Scorer,
+    scorer: EntityScorer,
     queries: PlacedFacts,
     known: PlacedFacts,
     direction: Direction,

@@ -16,10 +16,11 @@ from timeplex.evaluation.baselines import MostFrequent
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.metrics import time_metrics
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.queries import Answers, PlacedFacts
+from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.evaluation.report import GROUPS, Report, decoders, describe_queries, evaluate, evaluate_scores
 from timeplex.evaluation.time_prediction import Thresholds, both_ends_known, fit_thresholds
+from timeplex.models.scorer import Scorer
 from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
 
@@ -96,7 +97,7 @@ def test_the_scorer_is_asked_once_for_each_split(kb: TemporalKB, monkeypatch: py
     asked: list[tuple[int, int, int]] = []
     real = type(scorer).times
 
-    def times(self: Answers, s: torch.Tensor, r: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
+    def times(self: Scorer, s: torch.Tensor, r: torch.Tensor, o: torch.Tensor) -> torch.Tensor:
         asked.extend(zip(s.tolist(), r.tolist(), o.tolist(), strict=True))
         return real(self, s, r, o)
 

@@ -8,11 +8,11 @@ import torch
 
 import timeplex
 from timeplex.errors import InputError
-from timeplex.evaluation.queries import Answers
 from timeplex.kb.facts import TemporalKB
+from timeplex.models.scorer import Scorer
 from timeplex.training.checkpoint import Progress, Stopped
 from timeplex.training.experiment import Experiment, dev_metrics
-from timeplex.training.gadget_training import GadgetTrainer
+from timeplex.training.gadget_training import GadgetTrainer, loss_among_drawn
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder
@@ -64,14 +64,13 @@ def test_the_loss_among_all_entities_is_the_loss_among_all_drawn(kb: TemporalKB)
     settings = recipe(inverse=True)
     setup = Experiment(kb, settings)
     model, gadgets = setup.new_model(), setup.new_gadgets()
-    trainer = GadgetTrainer(setup, model, CPU)
     rows = torch.arange(40).numpy()
     train = setup.train
     s, r, o, t = (torch.from_numpy(column[rows].copy()) for column in (train.s, train.r, train.o, train.first))
     own = torch.from_numpy(setup.evidence.places(rows))
     everyone = torch.arange(len(kb.entities))
-    drawn = trainer._among(gadgets, s, r, o, t, own, everyone)
-    answers = Answers(model, True)
+    drawn = loss_among_drawn(setup.scorer(model, gadgets), s, r, o, t, own, everyone)
+    answers = Scorer(model, True)
     expected = torch.zeros(())
     for direction, gold in (("object", o), ("subject", s)):
         scores = answers.objects(s, r, (t, t)) if direction == "object" else answers.subjects(r, o, (t, t))
@@ -120,7 +119,7 @@ def test_a_saved_run_is_what_was_measured(kb: TemporalKB, tmp_path: Path) -> Non
     assert metrics["dev"] != metrics["phase2"]["base_dev"]
     assert dev_metrics(run.setup, run.model, CPU) == metrics["phase2"]["base_dev"]
     assert set(run.without("pair").gadgets) == {"recurrence"}
-    assert run.without("pair", "recurrence").scorer == Answers(run.model, run.recipe.inverse)
+    assert run.without("pair", "recurrence").scorer == Scorer(run.model, run.recipe.inverse)
 
 
 def test_cut_off_in_phase_2_it_goes_on_from_phase_1(kb: TemporalKB, tmp_path: Path) -> None:

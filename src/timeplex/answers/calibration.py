@@ -31,7 +31,6 @@ from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.answers.when import Dating, SpanDecoding, fit_weights, held
 from timeplex.errors import InputError, TimeplexError
 from timeplex.evaluation.metrics import aeiou
-from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.evaluation.report import ways_to_decode
 from timeplex.evaluation.time_prediction import RULES, DevValues, Thresholds, both_ends_known, dev_values
 from timeplex.files import MANIFEST, Record, Table, read, read_json, to_json, write_whole
@@ -39,6 +38,7 @@ from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
 from timeplex.kb.spans import Bools, Floats
+from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.training.run import TrainedRun
 
 MOST_FACTS = 5_000

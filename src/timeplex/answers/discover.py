@@ -23,11 +23,11 @@ from timeplex.answers.calibration_maps import logit
 from timeplex.answers.explain import begin_position, reasons_text
 from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.errors import InputError
-from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, expand, pair_key
 from timeplex.kb.spans import Bools, Floats
+from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.text import counted
 
 if TYPE_CHECKING:
@@ -196,9 +196,6 @@ class Search:
         return distinct[0], distinct[1]
 
 
-pass
-
-
 LEAST = 0.1
 """The least probability, if none is given."""
 
@@ -323,9 +320,6 @@ def _between(trained: "Trained", s: int, o: int) -> list[str]:
         when = trained.asking.span_text(int(fact.begin[0]), int(fact.end[0]))
         return [f"the KB has {one} {kb.relations.label(int(fact.r[0]))} {other}, {when}"]
     return []
-
-
-pass
 
 
 MOST_ENTITIES = 10_000

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from timeplex.evaluation.queries import Direction
 from timeplex.gadgets.base import Reason
 from timeplex.gadgets.words import Describer
 from timeplex.kb.dates import Ints
 from timeplex.kb.timeline import Timeline
+from timeplex.models.scorer import Direction
 from timeplex.training.run import TrainedRun
 
 if TYPE_CHECKING:
@@ -94,24 +94,14 @@ def explain(
 
 def explain_numbers(run: TrainedRun, s: int, r: int, o: int, t: int, direction: Direction = "object") -> Explanation:
     """The same for numbers, where t is a position on the timeline."""
+    scorer, words = run.scorer, Describer(run.kb)
+    found = scorer.reasons(s, r, o, t)
     parts = _terms(run, s, r, o, t, direction)
-    reasons = []
-    words = Describer(run.kb)
-    for name, gadget in run.gadgets.items():
-        strength = float(gadget.strength)
-        found = gadget.reasons(s, r, o, t)
-        parts.append(Part(name, strength * sum(reason.value for reason in found)))
-        reasons += [
-            Because(
-                name,
-                reason.side,
-                words.fact(reason.fact),
-                reason.gap,
-                strength * reason.value,
-                gadget.sentence(reason, r, words),
-            )
-            for reason in found
-        ]
+    parts += [Part(name, sum(value for value, of, _ in found if of == name)) for name in scorer.gadgets]
+    reasons = [
+        Because(name, why.side, words.fact(why.fact), why.gap, value, run.gadgets[name].sentence(why, r, words))
+        for value, name, why in found
+    ]
     entities = run.kb.entities
     return Explanation(
         question=f"{entities.label(s)} {run.kb.relations.label(r)} {entities.label(o)}",
@@ -130,7 +120,7 @@ def reasons_text(
     `about` says which reasons count: those about the subject, the object, or both. All answers to a question share the
     reasons about the entity that it names; these do not tell why one answer is likelier than another.
     """
-    found = [each for each in _weighed(trained, s, r, o, t_position) if each[2].side in about]
+    found = [each for each in trained.run.scorer.reasons(s, r, o, t_position) if each[2].side in about]
     return _sentences(trained, r, sorted(found, key=lambda each: -abs(each[0]))[:most])
 
 
@@ -144,24 +134,15 @@ def dating_reasons(
     """
     elsewhere: dict[tuple[str, int, str], float] = {}
     for other in others:
-        for value, name, reason in _weighed(trained, s, r, o, other):
+        for value, name, reason in trained.run.scorer.reasons(s, r, o, other):
             key = (name, reason.fact, reason.side)
             elsewhere[key] = elsewhere.get(key, 0.0) + value / len(others)
     found = [
         (value - elsewhere.get((name, reason.fact, reason.side), 0.0), name, reason)
-        for value, name, reason in _weighed(trained, s, r, o, t_position)
+        for value, name, reason in trained.run.scorer.reasons(s, r, o, t_position)
     ]
     best = sorted(found, key=lambda each: -each[0])[:most]
     return _sentences(trained, r, [each for each in best if each[0] > max(0.0, WEAK * best[0][0])])
-
-
-def _weighed(trained: "Trained", s: int, r: int, o: int, t_position: int) -> list[tuple[float, str, Reason]]:
-    """All reasons: what each adds to the score, its gadget, and itself."""
-    return [
-        (float(gadget.strength) * reason.value, name, reason)
-        for name, gadget in trained.run.gadgets.items()
-        for reason in gadget.reasons(s, r, o, t_position)
-    ]
 
 
 def _sentences(trained: "Trained", r: int, chosen: list[tuple[float, str, Reason]]) -> list[str]:
@@ -178,8 +159,9 @@ def begin_position(timeline: Timeline, begin: ArrayLike, end: ArrayLike) -> Ints
 @torch.no_grad()
 def _terms(run: TrainedRun, s: int, r: int, o: int, t: int, direction: Direction) -> list[Part]:
     """The terms of the model, in the reading that answers in this direction are ranked by."""
-    if direction == "subject" and run.recipe.inverse:
-        s, r, o = o, r + len(run.kb.relations), s
     device = next(run.model.parameters()).device
-    ask = [torch.tensor([number], device=device) for number in (s, r, o, t)]
-    return [Part(f"model: {name}", float(value) + 0.0) for name, value in run.model.terms(*ask).items()]
+    subject, relation, target, when = (torch.tensor([number], device=device) for number in (s, r, o, t))
+    return [
+        Part(f"model: {name}", float(value) + 0.0)
+        for name, value in run.scorer.terms(subject, relation, target, when, direction).items()
+    ]

@@ -27,11 +27,11 @@ from scipy.optimize import isotonic_regression
 
 from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.errors import InputError
-from timeplex.evaluation.queries import DIRECTIONS, Direction
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
 from timeplex.kb.spans import Bools, Floats
+from timeplex.models.scorer import DIRECTIONS, Direction
 
 if TYPE_CHECKING:
     from timeplex.answers.trained import Trained

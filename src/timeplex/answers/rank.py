@@ -21,12 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from timeplex.evaluation.queries import DIRECTIONS, Answers, Direction
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, pair_key
 from timeplex.kb.spans import Bools, Floats, close
-from timeplex.models.base import Span
-from timeplex.models.query_vector import TimeLinearModel
+from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.training.run import TrainedRun
 
 BLOCK_BYTES = 32_000_000
@@ -125,7 +123,6 @@ class EntityRanker:
     def __init__(self, run: TrainedRun, known: Facts) -> None:
         self.run = run
         self.known = KnownAnswers(known)
-        self._answers = Answers(run.model, run.recipe.inverse)
         self._device = next(run.model.parameters()).device
 
     @cached_property
@@ -141,24 +138,8 @@ class EntityRanker:
             torch.from_numpy(np.ascontiguousarray(column)).to(self._device)
             for column in (questions.given, questions.r, *self.positions(questions))
         )
-        rows = self._means(questions.direction, given, r, (first, last))
-        for gadget in self.run.gadgets.values():
-            rows = gadget.add_to(rows, questions.direction, given, r, first)
+        rows = self.run.scorer.candidates(questions.direction, given, r, (first, last))
         return rows.index_fill_(1, self.unseen, -torch.inf) if len(self.unseen) else rows
-
-    def _means(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
-        """The model's mean over each span: (n, entities)."""
-        model, answers = self.run.model, self._answers
-        if isinstance(model, TimeLinearModel):  # one product; the term that all candidates share is not needed
-            time, _ = model.mean_time(span)
-            if direction == "subject" and not answers.inverse:
-                side = model.subject_side_with(r, given, time)
-            else:
-                side = model.object_side_with(given, r + (direction == "subject") * len(self.run.kb.relations), time)
-            return side.query @ side.table.T
-        of_objects = direction == "object"
-        rows = answers.objects(given, r, span) if of_objects else answers.subjects(r, given, span)
-        return rows.div_((span[1] - span[0] + 1)[:, None])
 
     @torch.inference_mode()
     def rank(self, questions: EntityQueries, k: int, *, hide_known: bool = False) -> Ranked:
@@ -251,9 +232,6 @@ def _highest(rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
     places = torch.cat([places, rest], 1)
     values, found = torch.topk(rows.gather(1, places), k, dim=1)
     return values, places.gather(1, found)
-
-
-pass
 
 
 class Coexistence:

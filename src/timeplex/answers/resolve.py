@@ -193,8 +193,6 @@ def _each(names: Names, wanted: Sequence[str], what: str) -> Ints:
     return np.array([numbers[name] for name in wanted], np.int64)
 
 
-pass
-
 ELSEWHEN = " (another time)"
 
 
@@ -245,9 +243,6 @@ def spans_texts(facts: Facts, key: Ints, fact: Ints, granularity: Granularity) -
     for each, span in zip(key[order].tolist(), spans, strict=True):
         texts.setdefault(each, {})[written[span]] = None
     return {each: ", ".join(said) for each, said in texts.items()}
-
-
-pass
 
 
 class Hole(IntEnum):

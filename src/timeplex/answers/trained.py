@@ -26,7 +26,6 @@ from timeplex.answers.resolve import At, Resolver, columns, known_answers, known
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
-from timeplex.evaluation.queries import Direction
 from timeplex.kb import dates
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import TemporalKB
@@ -34,6 +33,7 @@ from timeplex.kb.readers.table import Columns
 from timeplex.kb.spans import Bools, Floats
 from timeplex.kb.timeline import Timeline
 from timeplex.models.loading import own_model
+from timeplex.models.scorer import Direction
 from timeplex.sources import read
 from timeplex.training.checkpoint import Listener
 from timeplex.training.defaults import recipe_for, with_dev

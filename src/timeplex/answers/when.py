@@ -14,7 +14,7 @@ from torch import Tensor
 from timeplex.answers.calibration_maps import LARGEST, CalibrationMap
 from timeplex.errors import InputError
 from timeplex.evaluation.expected_aeiou import Durations, fit_durations
-from timeplex.evaluation.queries import PlacedFacts, WithGadgets
+from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.time_prediction import Decoder, GreedySpan, Rule, Thresholds, probabilities
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts
@@ -52,10 +52,7 @@ class Weighted:
 
     def parts(self, s: Tensor, r: Tensor, o: Tensor) -> dict[str, Tensor]:
         """The scores of all instants by part, without weights: (n, instants) each."""
-        if not isinstance(self._scorer, WithGadgets):
-            return {MODEL: self._scorer.times(s, r, o)}
-        gadgets = {name: each.strength * each.times(s, r, o) for name, each in self._scorer.gadgets.items()}
-        return {MODEL: self._scorer.model.times(s, r, o), **gadgets}
+        return self._scorer.time_parts(s, r, o)
 
 
 def fit_weights(run: TrainedRun, facts: Facts) -> dict[str, float]:
@@ -172,9 +169,6 @@ def holds(found: tuple[Ints, Ints], position: Ints) -> NDArray[np.bool_]:
     """Whether intervals hold positions."""
     return (found[0] <= position) & (position <= found[1])
 
-
-pass
-pass
 
 EXPECTED = "expected-aeiou"
 """The decoder that needs no dev facts."""

@@ -152,7 +152,7 @@ def _question(trained: "Trained", questions: "EntityQueries") -> dict[str, Any]:
 def _why(trained: "Trained", questions: "EntityQueries", answer: str, *, of_answer: bool) -> list[str]:
     """The facts, at the begin of the time, about the answer alone or about what is given, which all answers share."""
     from timeplex.answers.explain import reasons_text
-    from timeplex.evaluation.queries import DIRECTIONS
+    from timeplex.models.scorer import DIRECTIONS
 
     given, r, entity = int(questions.given[0]), int(questions.r[0]), trained.kb.entities.id(answer)
     s, o = (given, entity) if questions.direction == "object" else (entity, given)

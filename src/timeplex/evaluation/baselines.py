@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from timeplex.evaluation.queries import DIRECTIONS, DirectedScorer, Direction, PlacedFacts
+from timeplex.evaluation.queries import DirectedScorer, PlacedFacts
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import expand, pair_key
 from timeplex.models.base import Span
+from timeplex.models.scorer import DIRECTIONS, Direction
 
 Floats = NDArray[np.float32]
 

@@ -12,7 +12,7 @@ import torch
 
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve, Distances, Years
-from timeplex.evaluation.queries import PlacedFacts, Scorer
+from timeplex.evaluation.queries import EntityScorer, PlacedFacts
 from timeplex.evaluation.ranking import CHUNK_BYTES
 from timeplex.evaluation.time_prediction import TimeScorer
 from timeplex.kb import dates, spans
@@ -54,7 +54,9 @@ class Violations:
 
 
 @torch.no_grad()
-def top_subjects(scorer: Scorer, queries: PlacedFacts, *, entities: int, device: torch.device | None = None) -> Ints:
+def top_subjects(
+    scorer: EntityScorer, queries: PlacedFacts, *, entities: int, device: torch.device | None = None
+) -> Ints:
     """The entity with the highest score for each query (?, r, o, T): shape (n,).
 
     It is the plain first answer: known answers are not passed over, since what is asked is whether an answer can be

@@ -16,10 +16,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from timeplex.evaluation.queries import Direction, PlacedFacts
+from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import pair_key
+from timeplex.models.scorer import Direction
 
 Filter = Literal["none", "ignore-time", "exact-span", "per-instant"]
 FILTERS: tuple[Filter, ...] = get_args(Filter)

@@ -50,9 +50,6 @@ class Curve:
     granularity: Granularity
 
 
-pass
-
-
 INK, FAINT = "#333333", "#c8c8c8"
 GOLD, GOLD_PALE, GOLD_DARK = "#f3dc97", "#fcf6e3", "#8a6d00"
 LONGEST, LONGEST_BESIDE = 80, 30

@@ -1,31 +1,23 @@
-"""Facts as queries on a timeline, and a model as something that answers them.
-
-With inverse relations a subject query (?, r, o) is asked as the object query (o, r⁻¹, ?). Gadgets always see the
-relation itself.
-"""
+"""Facts as queries on a timeline, and what the evaluation asks of those who answer them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from timeplex.gadgets.base import Gadget
 from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, Index, pair_key
 from timeplex.kb.timeline import Timeline
-from timeplex.models.base import Model, Span
-
-Direction = Literal["subject", "object"]
-DIRECTIONS: tuple[Direction, Direction] = ("subject", "object")
+from timeplex.models.base import Span
+from timeplex.models.scorer import DIRECTIONS, Direction
 
 
-class Scorer(Protocol):
-    """Rows of scores, one a query; higher is likelier. What the evaluation asks of a model."""
+class EntityScorer(Protocol):
+    """Rows of scores, one a query; higher is likelier. What the evaluation asks of a scorer or a baseline."""
 
     def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
         """Scores of all entities as objects: (n, entities)."""
@@ -50,76 +42,6 @@ class DirectedScorer(ABC):
     def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
         """Scores of all entities as subjects: (n, entities)."""
         return self.rows("subject", o, r, span)
-
-
-@dataclass(frozen=True)
-class Answers:
-    """A model as a scorer; `inverse` says that it was trained with inverse relations (r + relations / 2)."""
-
-    model: Model
-    inverse: bool
-
-    @property
-    def predicts_times(self) -> bool:
-        """Whether scores depend on time."""
-        return self.model.uses_time
-
-    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as objects."""
-        return self.model.objects(s, r, span)
-
-    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as subjects, by the inverse relation where there is one."""
-        if self.inverse:
-            return self.model.objects(o, r + self.model.space.relations // 2, span)
-        return self.model.subjects(r, o, span)
-
-    def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, direction: Direction) -> Tensor:
-        """Scores of facts at instants, as answers of queries in a direction: (n,) in and out."""
-        if self.inverse and direction == "subject":
-            return self.model.score_at(o, r + self.model.space.relations // 2, s, t)
-        return self.model.score_at(s, r, o, t)
-
-    def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
-        """Scores of all instants; with inverse relations the fact and its inverse are added."""
-        scores = self.model.times(s, r, o)
-        if self.inverse:
-            scores = scores + self.model.times(o, r + self.model.space.relations // 2, s)
-        return scores
-
-
-@dataclass(frozen=True)
-class WithGadgets:
-    """φ(s, r, o, T) = φ_model(s, r, o, T) + Σ strength · φ_gadget(s, r, o, t_b), where t_b is the begin of T."""
-
-    model: Answers
-    gadgets: Mapping[str, Gadget]
-
-    @property
-    def predicts_times(self) -> bool:
-        """Gadgets see time, whatever the model does."""
-        return True
-
-    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as objects."""
-        rows = self.model.objects(s, r, span)
-        for gadget in self.gadgets.values():
-            rows = torch.add(rows, gadget.objects_at(s, r, span[0]), alpha=float(gadget.strength))
-        return rows
-
-    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as subjects."""
-        rows = self.model.subjects(r, o, span)
-        for gadget in self.gadgets.values():
-            rows = torch.add(rows, gadget.subjects_at(r, o, span[0]), alpha=float(gadget.strength))
-        return rows
-
-    def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
-        """Scores of all instants."""
-        scores = self.model.times(s, r, o)
-        for gadget in self.gadgets.values():
-            scores = scores + gadget.strength * gadget.times(s, r, o)
-        return scores
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from torch import Tensor
 from timeplex.errors import InputError
 from timeplex.evaluation.filters import Filter, Forgiven, OnDemand, allowance
 from timeplex.evaluation.protocol import Protocol, SpanScore, Ties
-from timeplex.evaluation.queries import DIRECTIONS, Direction, PlacedFacts, Scorer
+from timeplex.evaluation.queries import EntityScorer, PlacedFacts
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.timeline import Timeline
+from timeplex.models.scorer import DIRECTIONS, Direction
 
 TIE_SHARE = {"realistic": 0.5, "pessimistic": 1.0, "optimistic": 0.0}
 """How much of an entity that ties with the gold stands above it."""
@@ -30,7 +31,7 @@ Ranks = NDArray[np.float64]
 
 @torch.no_grad()
 def rank(
-    scorer: Scorer,
+    scorer: EntityScorer,
     queries: PlacedFacts,
     forgiven: Mapping[str, Forgiven | OnDemand],
     direction: Direction,
@@ -126,9 +127,6 @@ def _check(rows: Tensor, shape: tuple[int, int]) -> None:
         raise InputError("Some scores are not numbers (NaN).", "A rank among them would mean nothing: fix the scorer.")
 
 
-pass
-
-
 @dataclass(frozen=True)
 class LinkPrediction:
     """The queries that some facts of a KB are, with all that is known of their answers in any split.
@@ -162,7 +160,7 @@ class LinkPrediction:
         """Which entities have no training fact: (entities,)."""
         return torch.from_numpy(~self.kb.train.mentioned(len(self.kb.entities)))
 
-    def ranks(self, scorer: Scorer, direction: Direction, device: torch.device | None = None) -> dict[str, Ranks]:
+    def ranks(self, scorer: EntityScorer, direction: Direction, device: torch.device | None = None) -> dict[str, Ranks]:
         """The gold's rank for each fact, by filter: (n,) each."""
         return rank(
             scorer,

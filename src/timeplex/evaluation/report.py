@@ -18,7 +18,7 @@ from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.metrics import link_figures, nested, rank_column, time_figures, time_scores
 from timeplex.evaluation.protocol import Protocol, protocol
-from timeplex.evaluation.queries import DIRECTIONS, DirectedScorer, Direction, PlacedFacts, Scorer
+from timeplex.evaluation.queries import DirectedScorer, EntityScorer, PlacedFacts
 from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.evaluation.time_prediction import (
     RULES,
@@ -34,6 +34,7 @@ from timeplex.kb.dates import Ints
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Span
+from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR, relation_classes
 
 Texts = NDArray[np.str_]
@@ -105,8 +106,6 @@ def _frequency(facts: Ints) -> Texts:
     return np.select([facts == 0, facts < FEW, facts < MANY], ["unseen", "rare", "middling"], "frequent")
 
 
-pass
-
 TOP = 10
 """So many spans are predicted for each fact."""
 
@@ -152,7 +151,7 @@ class Report:
         }
 
 
-def evaluate(task: LinkPrediction, scorer: Scorer, split: str, device: torch.device | None = None) -> Report:
+def evaluate(task: LinkPrediction, scorer: EntityScorer, split: str, device: torch.device | None = None) -> Report:
     """Rank every query of the task, predict times if the scorer can, and put baselines beside it."""
     beside = evaluate_baselines(task, split)
     queries = beside.queries.with_columns(_ranks(task, scorer, device))
@@ -178,7 +177,7 @@ def predicts_times(scorer: object) -> TypeGuard[TimeScorer]:
     return callable(getattr(scorer, "times", None)) and getattr(scorer, "predicts_times", True)
 
 
-def _ranks(task: LinkPrediction, scorer: Scorer, device: torch.device | None) -> list[pl.Series]:
+def _ranks(task: LinkPrediction, scorer: EntityScorer, device: torch.device | None) -> list[pl.Series]:
     found = [task.ranks(scorer, direction, device) for direction in DIRECTIONS]
     return [pl.Series(rank_column(name), np.concatenate([ranks[name] for ranks in found])) for name in task.filters]
 

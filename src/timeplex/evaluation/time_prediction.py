@@ -83,8 +83,6 @@ class GreedySpan:
         return growing
 
 
-pass
-
 Rule = Literal["mean-mass", "grid"]
 RULES: tuple[Rule, ...] = get_args(Rule)
 Spans = tuple[Ints, Ints]

@@ -94,8 +94,6 @@ def to_torch(array: NDArray[Any], like: Tensor) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.device)
 
 
-pass
-
 Floats = NDArray[np.float64]
 
 BLOCK = 1 << 22

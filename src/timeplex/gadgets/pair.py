@@ -67,8 +67,6 @@ class Kept:
         return weight.requires_grad
 
 
-pass
-
 Side = Literal[0, 1]
 SUBJECT: Side = 0
 OBJECT: Side = 1

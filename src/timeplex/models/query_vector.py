@@ -73,9 +73,6 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum(-1)
 
 
-pass
-
-
 def minus_distance(a: Tensor, b: Tensor, norm: int) -> Tensor:
     """−‖a − b‖ₚ over the last axis."""
     distance: Tensor = torch.linalg.vector_norm(a - b, ord=norm, dim=-1)

@@ -28,6 +28,48 @@ class Options(base.Options):
     unit_time: bool = Field(True, description="Keep real and imaginary part of each time vector at length 1.")
 
 
+class _Paper:
+    """Object and time meet x = β rᵒᵗ + γ s in Re⟨x, o, t̄⟩."""
+
+    @staticmethod
+    def score(x: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        return dot(multiply(o, x), t)
+
+    @staticmethod
+    def object_query(x: Tensor, t: Tensor) -> Tensor:
+        return multiply_conjugate(x, t)
+
+    @staticmethod
+    def time_query(x: Tensor, o: Tensor) -> Tensor:
+        return multiply(x, o)
+
+    @staticmethod
+    def subject_query(so: Tensor, st: Tensor, o: Tensor, t: Tensor, gamma: float) -> Tensor:
+        """All terms with the subject, where st = α rˢᵗ."""
+        return multiply_conjugate(so, o) + multiply_conjugate(torch.add(st, o, alpha=gamma), t)
+
+
+class _PublishedCode:
+    """Object and time meet x = β rᵒᵗ + γ s in Re⟨x, t, ō⟩."""
+
+    @staticmethod
+    def score(x: Tensor, o: Tensor, t: Tensor) -> Tensor:
+        return dot(multiply(t, x), o)
+
+    @staticmethod
+    def object_query(x: Tensor, t: Tensor) -> Tensor:
+        return multiply(x, t)
+
+    @staticmethod
+    def time_query(x: Tensor, o: Tensor) -> Tensor:
+        return multiply_conjugate(x, o)
+
+    @staticmethod
+    def subject_query(so: Tensor, st: Tensor, o: Tensor, t: Tensor, gamma: float) -> Tensor:
+        """All terms with the subject, where st = α rˢᵗ."""
+        return multiply_conjugate(torch.add(so, t, alpha=gamma), o) + multiply_conjugate(st, t)
+
+
 @register("timeplex-base")
 class TimePlex(TimeLinearModel):
     """φ(s, r, o, t) = Re⟨s, rˢᵒ, ō⟩ + α Re⟨s, rˢᵗ, t̄⟩ + β Re⟨o, rᵒᵗ, t̄⟩ + γ Re⟨s, o, t̄⟩    (form `paper`)
@@ -41,6 +83,7 @@ class TimePlex(TimeLinearModel):
     def __init__(self, space: Space, options: Options) -> None:
         super().__init__(space, options)
         width = 2 * options.dimension
+        self.form = _Paper if options.form == "paper" else _PublishedCode
         self.entity = self.table(space.entities, width)
         self.relation_so = self.table(space.relations, width)
         self.relation_st = self.table(space.relations, width)
@@ -50,50 +93,40 @@ class TimePlex(TimeLinearModel):
 
     def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> QueryVector:
         """All terms with the object fold into one query vector; the α term is the same for all objects."""
-        subject, with_object = self.rows(self.entity, s), self._beside_object(s, r)
-        timed = multiply_conjugate(with_object, time) if self._paper else multiply(with_object, time)
-        query = multiply(subject, self.rows(self.relation_so, r)) + timed
+        subject = self.rows(self.entity, s)
+        query = multiply(subject, self.rows(self.relation_so, r)) + self.form.object_query(self._x(s, r), time)
         return QueryVector(
             query, self.entity, lambda: self.options.alpha * dot(multiply(subject, self.relation_st[r]), time)
         )
 
     def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> QueryVector:
         """All terms with the subject fold into one query vector; the β term is the same for all subjects."""
-        object_, options = self.rows(self.entity, o), self.options
-        untimed, with_subject = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
-        if self._paper:
-            with_subject = torch.add(with_subject, object_, alpha=options.gamma)
-        else:
-            untimed = torch.add(untimed, time, alpha=options.gamma)
-        query = multiply_conjugate(untimed, object_) + multiply_conjugate(with_subject, time)
-        first, second = (object_, time) if self._paper else (time, object_)
-        return QueryVector(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), second))
+        target, options = self.rows(self.entity, o), self.options
+        so, st = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
+        query = self.form.subject_query(so, st, target, time, options.gamma)
+        return QueryVector(
+            query, self.entity, lambda: options.beta * self.form.score(self.relation_ot[r], target, time)
+        )
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """All terms with time fold into one query vector; the first term is the same at all times."""
-        subject, object_, with_object = self.rows(self.entity, s), self.rows(self.entity, o), self._beside_object(s, r)
-        with_time = multiply(with_object, object_) if self._paper else multiply_conjugate(with_object, object_)
-        query = torch.add(with_time, multiply(subject, self.rows(self.relation_st, r)), alpha=self.options.alpha)
-        return QueryVector(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), object_))
+        subject, target = self.rows(self.entity, s), self.rows(self.entity, o)
+        query = self.form.time_query(self._x(s, r), target)
+        query = torch.add(query, multiply(subject, self.rows(self.relation_st, r)), alpha=self.options.alpha)
+        return QueryVector(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), target))
 
     def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
         """The four products of the formula, each with its weight."""
-        options = self.options
-        subject, object_, time = self.entity[s], self.entity[o], self.time[t]
-        first, last = (object_, time) if self._paper else (time, object_)
+        subject, target, time, options = self.entity[s], self.entity[o], self.time[t], self.options
         parts = {
-            "subject, relation, object": dot(multiply(subject, self.relation_so[r]), object_),
+            "subject, relation, object": dot(multiply(subject, self.relation_so[r]), target),
             "subject, relation, time": options.alpha * dot(multiply(subject, self.relation_st[r]), time),
-            "object, relation, time": options.beta * dot(multiply(first, self.relation_ot[r]), last),
-            "subject, object, time": options.gamma * dot(multiply(subject, first), last),
+            "object, relation, time": options.beta * self.form.score(self.relation_ot[r], target, time),
+            "subject, object, time": options.gamma * self.form.score(subject, target, time),
         }
         return dict(zip(parts, broadcast(*parts.values()), strict=True))
 
-    @property
-    def _paper(self) -> bool:
-        return bool(self.options.form == "paper")
-
-    def _beside_object(self, s: Tensor, r: Tensor) -> Tensor:
+    def _x(self, s: Tensor, r: Tensor) -> Tensor:
         """β rᵒᵗ + γ s: what object and time are multiplied with."""
         return torch.add(
             self.options.beta * self.rows(self.relation_ot, r), self.rows(self.entity, s), alpha=self.options.gamma

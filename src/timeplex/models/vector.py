@@ -84,9 +84,6 @@ def scorer(name: ScorerName, norm: int = 1) -> TripleScorer:
     return DistMultScorer() if name == "distmult" else ComplExScorer()
 
 
-pass
-
-
 class VectorModel(QueryVectorModel):
     """One table of entities; subclasses may make the relation's vector depend on time."""
 

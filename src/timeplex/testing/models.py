@@ -179,8 +179,6 @@ def _least(field: FieldInfo) -> int | None:
     return max(bounds, default=None)
 
 
-pass
-
 TOLERANCE = 1e-8
 """How far two double-precision ways to one score may differ, relative to the largest score or 1."""
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb.dates import Ints
+from timeplex.models.scorer import inverse
 from timeplex.training.recipe import Recipe
 
 
@@ -29,10 +30,10 @@ class Batch:
         return len(self.s)
 
     def with_inverse(self, relations: int) -> "Batch":
-        """The facts and then their inverses (o, r + relations, s)."""
+        """The facts and then their inverses (o, r⁻¹, s)."""
         return Batch(
             torch.cat([self.s, self.o]),
-            torch.cat([self.r, self.r + relations]),
+            torch.cat([self.r, inverse(self.r, relations)]),
             torch.cat([self.o, self.s]),
             torch.cat([self.t, self.t]),
         )

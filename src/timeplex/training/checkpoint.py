@@ -214,9 +214,6 @@ def nbytes(tables: Mapping[str, Tensor]) -> int:
     return sum(table.numel() * table.element_size() for table in tables.values())
 
 
-pass
-pass
-
 POINTER = "latest.json"
 STEP = re.compile(r"step-\d{9}(-[0-9a-f]{8})?\.safetensors")
 FORMAT = 1

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import torch
 
-from timeplex.evaluation.queries import DIRECTIONS
 from timeplex.evaluation.ranking import rank
 from timeplex.gadgets import Gadget
+from timeplex.models.scorer import DIRECTIONS
 from timeplex.training.batches import random
 from timeplex.training.gadget_training import GadgetTrainer
 from timeplex.training.loop import Trainer

@@ -10,7 +10,7 @@ import torch
 from timeplex.errors import InputError
 from timeplex.evaluation.metrics import link_metrics
 from timeplex.evaluation.protocol import PUBLISHED_CODE
-from timeplex.evaluation.queries import DIRECTIONS, Answers, PlacedFacts, WithGadgets
+from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.gadgets import GADGETS, Evidence, Gadget
 from timeplex.kb import dates
@@ -20,6 +20,7 @@ from timeplex.kb.timeline import Timeline
 from timeplex.models.base import Model, Space
 from timeplex.models.loading import model_class
 from timeplex.models.query_vector import TimeLinearModel
+from timeplex.models.scorer import DIRECTIONS, Scorer
 from timeplex.training.recipe import Recipe
 
 MOST_TIME_BYTES = 1_000_000_000
@@ -63,10 +64,9 @@ class Experiment:
         """Link prediction on valid by the protocol of the published code: what epochs are chosen by."""
         return LinkPrediction(self.kb, self.kb.valid, self.timeline, PUBLISHED_CODE, [PUBLISHED_CODE.filter])
 
-    def scorer(self, model: Model, gadgets: Mapping[str, Gadget] | None = None) -> Answers | WithGadgets:
-        """The model, with gadgets if there are any, as the evaluation asks it."""
-        answers = Answers(model, self.recipe.inverse)
-        return WithGadgets(answers, gadgets) if gadgets else answers
+    def scorer(self, model: Model, gadgets: Mapping[str, Gadget] | None = None) -> Scorer:
+        """The model, with gadgets if there are any, as what answers are ranked by."""
+        return Scorer(model, self.recipe.inverse, gadgets or {})
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -146,9 +146,6 @@ def _date_parts(timeline: Timeline) -> dates.Ints:
     else:
         parts[:, 0] = instants
     return parts
-
-
-pass
 
 
 def dev_metrics(

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from timeplex.evaluation.queries import Answers, Direction
 from timeplex.gadgets import Gadget
 from timeplex.kb.dates import Ints
 from timeplex.models.base import Model
+from timeplex.models.scorer import Direction, Scorer
 from timeplex.training.batches import ALL_ENTITIES, draw, random
 from timeplex.training.checkpoint import Listener, Progress
 from timeplex.training.experiment import Experiment, dev_metrics
@@ -80,68 +80,49 @@ class GadgetTrainer:
         generator = random(self.setup.recipe.seed, STREAM, *key)
         columns = (train.s[rows], train.r[rows], train.o[rows], train.first[rows], self.setup.evidence.places(rows))
         s, r, o, t, own = (torch.from_numpy(np.ascontiguousarray(column)).to(self.device) for column in columns)
+        scorer = replace(self.setup.scorer(self.model, gadgets), frozen=True)
         entities = len(self.setup.kb.entities)
         drawn = settings.negatives
         if drawn is None:
             drawn = 0 if entities <= ALL_ENTITIES else NEGATIVES
         if drawn:
-            loss = self._among(gadgets, s, r, o, t, own, draw(generator, entities, drawn, self.device))
+            loss = loss_among_drawn(scorer, s, r, o, t, own, draw(generator, entities, drawn, self.device))
         else:
-            loss = self._among_all(gadgets, s, r, o, t, own)
+            loss = loss_among_all(scorer, s, r, o, t, own)
         if settings.time_weight:
             instant = train.first[rows] + generator.integers(0, train.lengths[rows])
-            scores = self._times(gadgets, s, r, o, own)
+            scores = scorer.times(s, r, o, own)
             loss = loss + settings.time_weight * cross_entropy(scores, torch.from_numpy(instant).to(self.device))
         for gadget in gadgets.values():
             loss = loss + gadget.penalty()
         return loss
 
-    def _among_all(self, gadgets: dict[str, Gadget], s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor) -> Tensor:
-        """−log Pr(o | s, r, t) − log Pr(s | r, o, t) among all entities."""
-        with torch.no_grad():
-            objects, subjects = self._answers.objects(s, r, (t, t)), self._answers.subjects(r, o, (t, t))
-        for gadget in gadgets.values():
-            objects = objects + gadget.strength * gadget.objects_at(s, r, t, own)
-            subjects = subjects + gadget.strength * gadget.subjects_at(r, o, t, own)
-        return cross_entropy(objects, o) + cross_entropy(subjects, s)
-
-    def _among(
-        self, gadgets: dict[str, Gadget], s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor, drawn: Tensor
-    ) -> Tensor:
-        """The same among the gold, in column 0, and drawn entities."""
-        width = 1 + len(drawn)
-        subject, relation, target, when, itself = (column.repeat_interleave(width) for column in (s, r, o, t, own))
-        objects, subjects = (torch.cat([gold[:, None], drawn.expand(len(s), -1)], 1).flatten() for gold in (o, s))
-        loss = torch.zeros((), device=self.device)
-        asked: dict[Direction, tuple[Tensor, Tensor, Tensor, Tensor]] = {
-            "object": (subject, relation, objects, when),
-            "subject": (subjects, relation, target, when),
-        }
-        for direction, fact in asked.items():
-            with torch.no_grad():
-                scores = self._answers.score_at(*fact, direction)
-            for gadget in gadgets.values():
-                scores = scores + gadget.strength * gadget.score_at(*fact, itself)
-            loss = loss + cross_entropy(scores.reshape(len(s), width), torch.zeros_like(s))
-        return loss
-
-    def _times(self, gadgets: dict[str, Gadget], s: Tensor, r: Tensor, o: Tensor, own: Tensor) -> Tensor:
-        """Scores of all instants: (n, instants)."""
-        with torch.no_grad():
-            scores = self._answers.times(s, r, o)
-        for gadget in gadgets.values():
-            scores = scores + gadget.strength * gadget.times(s, r, o, own)
-        return scores
-
-    @property
-    def _answers(self) -> Answers:
-        """What the model says alone; it learns nothing."""
-        return Answers(self.model, self.setup.recipe.inverse)
-
     @torch.no_grad()
     def dev(self, gadgets: dict[str, Gadget]) -> dict[str, float]:
         """How the model and these gadgets do on dev; nothing where there are no dev facts."""
         return dev_metrics(self.setup, self.model, self.device, gadgets) if len(self.setup.kb.valid) else {}
+
+
+def loss_among_all(scorer: Scorer, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor) -> Tensor:
+    """−log Pr(o | s, r, t) − log Pr(s | r, o, t) among all entities."""
+    objects, subjects = scorer.objects(s, r, (t, t), own), scorer.subjects(r, o, (t, t), own)
+    return cross_entropy(objects, o) + cross_entropy(subjects, s)
+
+
+def loss_among_drawn(scorer: Scorer, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor, drawn: Tensor) -> Tensor:
+    """The same among the gold, in column 0, and drawn entities."""
+    width = 1 + len(drawn)
+    subject, relation, target, when, itself = (column.repeat_interleave(width) for column in (s, r, o, t, own))
+    objects, subjects = (torch.cat([gold[:, None], drawn.expand(len(s), -1)], 1).flatten() for gold in (o, s))
+    loss = torch.zeros((), device=s.device)
+    asked: dict[Direction, tuple[Tensor, Tensor, Tensor, Tensor]] = {
+        "object": (subject, relation, objects, when),
+        "subject": (subjects, relation, target, when),
+    }
+    for direction, fact in asked.items():
+        scores = scorer.score_at(*fact, direction, itself)
+        loss = loss + cross_entropy(scores.reshape(len(s), width), torch.zeros_like(s))
+    return loss
 
 
 class _Learning:

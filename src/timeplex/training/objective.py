@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 from torch.nn.functional import cross_entropy, embedding, relu
 
-from timeplex.evaluation.queries import Direction
 from timeplex.models.base import Model
 from timeplex.models.query_vector import QueryVector, QueryVectorModel, TimeLinearModel
+from timeplex.models.scorer import Direction
 from timeplex.training.batches import Batch, Candidates
 from timeplex.training.recipe import Recipe
 
@@ -107,9 +107,6 @@ def roughness(time: Tensor, power: int) -> Tensor:
         return time.new_zeros(())
     re, im = (time[1:] - time[:-1]).chunk(2, dim=-1)
     return (re.square() + im.square() + 1e-12).sqrt().pow(power).sum() / (len(time) - 1)
-
-
-pass
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from safetensors.torch import save
 from torch import nn
 
 from timeplex.errors import DamagedError, InputError
-from timeplex.evaluation.queries import Answers, WithGadgets
 from timeplex.files import (
     MOST_JSON,
     Table,
@@ -46,6 +45,7 @@ from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
 from timeplex.models.base import MODELS, Model
+from timeplex.models.scorer import Scorer
 from timeplex.training import checkpoint
 from timeplex.training import recipe as recipes
 from timeplex.training.checkpoint import Epoch, Metrics
@@ -213,8 +213,8 @@ class TrainedRun:
         return self.setup.timeline
 
     @property
-    def scorer(self) -> Answers | WithGadgets:
-        """What the evaluation asks."""
+    def scorer(self) -> Scorer:
+        """What answers are ranked by."""
         return self.setup.scorer(self.model, self.gadgets)
 
     def without(self, *names: str) -> "TrainedRun":
