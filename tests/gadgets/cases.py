@@ -6,18 +6,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import polars as pl
 import torch
+from tests.builders import Row, facts_of, kb_of
 from torch import Tensor
 
 from timeplex.gadgets import Evidence, Gadget
 from timeplex.kb import spans
-from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Facts, TemporalKB
-from timeplex.kb.names import Names
-from timeplex.kb.problems import SCHEMA, Problems
-
-Row = tuple[int, int, int, int, int]
+from timeplex.kb.facts import TemporalKB
 
 NEAR = tuple(range(1990, 1999))
 FAR = (-4000, 9999, -4_000_000, 4_000_000)
@@ -55,25 +50,12 @@ class Query(NamedTuple):
         return self.s, self.r, self.o, self.t
 
 
-def facts_of(rows: Sequence[Row]) -> Facts:
-    """Rows (s, r, o, begin, end) as columns."""
-    return Facts(*np.array(rows, np.int64).reshape(-1, 5).T)
-
-
 def build(
     kind: type[Gadget], rows: Sequence[Row], entities: int, relations: int, instants: Sequence[int], **options: Any
 ) -> Gadget:
     """A gadget fitted on rows, in double precision, where a wrong formula cannot pass for rounding."""
     evidence = Evidence.of(facts_of(rows), entities, relations, np.array(instants, np.int64))
     return kind(evidence, kind.options_type(**options)).double()
-
-
-def kb_of(
-    rows: Sequence[Row], entities: Sequence[str], relations: Sequence[str], unit: Granularity = Granularity.YEAR
-) -> TemporalKB:
-    """Rows as the training facts of a KB; names must be in sorted order."""
-    names = (Names(pl.Series(list(each), dtype=pl.String)) for each in (entities, relations))
-    return TemporalKB(*names, unit, {"train": facts_of(rows)}, Problems(pl.DataFrame(schema=SCHEMA), len(rows)))
 
 
 class Case:
@@ -127,7 +109,7 @@ class Case:
 
     def kb(self) -> TemporalKB:
         """The rows as a KB with names."""
-        return kb_of(self.rows, [f"e{n}" for n in range(self.entities)], [f"r{n}" for n in range(self.relations)])
+        return kb_of(self.rows, self.entities, self.relations)
 
     def gadget(self, rows: Sequence[Row] | None = None, entities: int | None = None) -> Gadget:
         """The gadget with its random weights, on these rows or others."""

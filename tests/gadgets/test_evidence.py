@@ -5,8 +5,9 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.builders import Row, facts_of
 from tests.gadgets import oracle
-from tests.gadgets.cases import OPEN, Case, Row, Sizes, facts_of
+from tests.gadgets.cases import OPEN, Case, Sizes
 
 from timeplex.gadgets import GADGETS, Evidence
 

@@ -6,7 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from tests.gadgets.cases import Row, facts_of
+from tests.builders import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
 from timeplex.datasets.synthetic import SyntheticSpec, Years

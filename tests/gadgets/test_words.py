@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from tests.gadgets.cases import OPEN, Row, build, kb_of
+from tests.builders import Row, kb_of
+from tests.gadgets.cases import OPEN, build
 
 from timeplex.gadgets import GADGETS, Reason
 from timeplex.gadgets.words import Describer, verdict

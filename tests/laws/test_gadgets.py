@@ -11,8 +11,9 @@ import torch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from safetensors.torch import load, save
+from tests.builders import facts_of
 from tests.gadgets import oracle
-from tests.gadgets.cases import OPEN, Case, Query, Sizes, facts_of
+from tests.gadgets.cases import OPEN, Case, Query, Sizes
 from torch import Tensor
 
 from timeplex.gadgets import GADGETS, Gadget

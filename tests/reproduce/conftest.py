@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import small_kb
 
-import timeplex
 from timeplex import TemporalKB
 from timeplex.reproduce import runner
 from timeplex.reproduce.figures import BIRTHS, YEARS
@@ -95,7 +95,7 @@ epochs = 1
 @pytest.fixture(scope="session")
 def small() -> TemporalKB:
     """A KB with facts that last."""
-    return timeplex.split_randomly(timeplex.generate(400, seed=1), valid=0.15, test=0.15, seed=0)
+    return small_kb(400, seed=1, valid=0.15, test=0.15)
 
 
 @pytest.fixture
