@@ -32,7 +32,7 @@ from timeplex.training.recipe import Recipe, read
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, seconds, show
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "yago11k" / "timeplex.toml"
+RECIPE = "yago11k/timeplex"
 MANY = 1000
 
 

@@ -31,8 +31,7 @@ from timeplex.training.objective import Objective
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, show, side_by_side
 
-RECIPE = Path(__file__).parents[1] / "recipes" / "yago11k" / "timeplex.toml"
-RECORD = RECIPE.parents[2] / "results" / "yago11k" / "timeplex-base.json"
+RECORD = Path(__file__).parents[1] / "results" / "yago11k" / "timeplex-base.json"
 BATCHES = 4
 
 
@@ -42,7 +41,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    kb, recipe = benchmarks.load("yago11k"), recipes.read(RECIPE)
+    kb, recipe = benchmarks.load("yago11k"), recipes.read("yago11k/timeplex")
     trainer = Trainer(kb, recipe)
     epochs = json.loads(RECORD.read_text())["by_seed"]["0"]["epochs"]
     setup, model, gadgets = trainer.setup, trainer.model.train(False), trainer.setup.new_gadgets()

@@ -2,7 +2,7 @@
 
     python benchmarks/train_memory.py [--json]
 
-Batches, dimension and everything else are those of recipes/<dataset>/timeplex-base.toml; one epoch is the first of many
+Batches, dimension and everything else are those of the recipe <dataset>/timeplex-base; one epoch is the first of many
 alike. Each dataset is trained in a process of its own.
 """
 
@@ -14,18 +14,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, show
 
-RECIPES = Path(__file__).parents[1] / "recipes"
 DATASETS = ("yago11k", "wikidata12k", "icews14", "icews05-15")
 
 TRAIN = """
 import resource, sys, torch
-from timeplex.kb import benchmarks
+from timeplex.datasets import benchmarks
 from timeplex.training import recipe
 from timeplex.training.loop import Trainer
 from pathlib import Path
 torch.set_num_threads(2)
-name, path, folder = sys.argv[1:]
-chosen = recipe.read(Path(path)).with_settings(["epochs=1"])
+name, folder = sys.argv[1:]
+chosen = recipe.read(f"{name}/timeplex-base").with_settings(["epochs=1"])
 Trainer(benchmarks.load(name), chosen, Path(folder) / "run").fit()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
@@ -34,7 +33,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 def peak_of_training(name: str) -> float:
     """Megabytes of 10⁶ bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-c", TRAIN, name, str(RECIPES / name / "timeplex-base.toml"), folder]
+        command = [sys.executable, "-c", TRAIN, name, folder]
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 

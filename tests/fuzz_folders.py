@@ -28,6 +28,7 @@ import polars as pl
 import torch
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from tests.builders import small_kb
 from tests.memory import peak_bytes
 
 import timeplex
@@ -54,7 +55,7 @@ KINDS = ("kb", "run", "begun")
 
 def make(place: Path) -> None:
     """A KB, a finished run with gadgets and what is fitted for it, and a run that was stopped: as small as can be."""
-    kb = timeplex.split_randomly(timeplex.generate(300, seed=0), valid=0.25, test=0.1, seed=0)
+    kb = small_kb(300, valid=0.25)
     kb.save(place / "kb")
     gadgets: dict[str, dict[str, Any]] = {"recurrence": {}, "pair": {}}
     recipe = Recipe(options={"dimension": 4}, batch_size=80, epochs=2, precision="float32")

@@ -91,7 +91,7 @@ def test_recorded_searches_can_be_repeated(name: str) -> None:
         words = run["command"].split()
         assert words[:3] == ["timeplex", "train", run["dataset"]]
         settings = [word for before, word in pairwise(words) if before == "--set"]
-        recipe = recipes.read(ROOT / words[words.index("--recipe") + 1]).with_settings(settings)
+        recipe = recipes.read(words[words.index("--recipe") + 1]).with_settings(settings)
         assert recipe.seed == run["seed"], run["command"]
         assert run.get("epochs", 1) <= recipe.epochs, run["command"]
 

@@ -7,11 +7,15 @@ import sys
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
+
+import timeplex
 
 ROOT = Path(__file__).parents[1]
 LARGEST = 2_000_000
@@ -28,7 +32,9 @@ def pins(text: str) -> dict[str, str]:
 
 
 PINNED = pins((ROOT / "constraints.txt").read_text())
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, TOOL = PYPROJECT["project"], PYPROJECT["tool"]
+PYTHON = "Programming Language :: Python :: 3"
 EXTRAS = ("dev", "plot", "pandas")
 REQUIREMENTS = [
     Requirement(text)
@@ -97,6 +103,82 @@ def test_make_test_checks_everything() -> None:
     steps = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for tool in ("ruff check .", "ruff format --check .", "mypy", "lint-imports", "pytest", "--cov"):
         assert tool in steps
+
+
+# Habits of an open project
+
+
+def parsed(path: str) -> Any:
+    """What a YAML file of the repository says."""
+    return yaml.safe_load((ROOT / path).read_text(encoding="utf-8"))
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    assert PROJECT["dynamic"] == ["version"]
+    assert TOOL["hatch"]["version"]["path"] == "src/timeplex/__init__.py"
+    assert Version(timeplex.__version__).release
+    assert parsed("CITATION.cff")["version"] == timeplex.__version__
+
+
+def test_ci_tests_every_python_that_is_promised() -> None:
+    workflow = parsed(".github/workflows/ci.yml")
+    assert {"push", "pull_request"} <= set(workflow[True])  # YAML reads `on` as true
+    assert workflow["permissions"] == {"contents": "read"}
+    tested = workflow["jobs"]["quick"]["strategy"]["matrix"]["python-version"]
+    said = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if line.startswith(PYTHON) and "." in line]
+    assert tested == said == ["3.11", "3.12", "3.13", "3.14"]
+    assert PROJECT["requires-python"] == f">={tested[0]}"
+    steps = workflow["jobs"]["whole"]["steps"]
+    assert {"run": ".ci/run"} in steps
+    assert steps[1]["with"]["python-version"] == tested[0]
+    for job in workflow["jobs"].values():
+        assert all(("uses" in step) != ("run" in step) for step in job["steps"])
+        assert job["timeout-minutes"] <= 60
+
+
+def test_hooks_before_a_commit_are_those_of_make_lint() -> None:
+    hooks = [hook for repo in parsed(".pre-commit-config.yaml")["repos"] for hook in repo["hooks"]]
+    assert [hook["entry"].split()[0] for hook in hooks] == ["ruff", "ruff", "mypy", "lint-imports"]
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    for hook in hooks:
+        assert hook["language"] == "system", "the tools are those of .venv"
+        assert f"$(BIN)/{' '.join(hook['entry'].split(' --')[0].split())}" in lint
+
+
+def test_the_citation_names_the_toolkit_and_the_paper() -> None:
+    citation = parsed("CITATION.cff")
+    assert {"cff-version", "message", "title", "authors", "version", "license"} <= set(citation)
+    assert (citation["type"], citation["license"]) == ("software", PROJECT["license"])
+    assert [each["name"] for each in citation["authors"]] == [each["name"] for each in PROJECT["authors"]]
+    assert citation["keywords"] == PROJECT["keywords"]
+    (paper,) = citation["references"]
+    assert paper["title"] == "Temporal Knowledge Base Completion: New Algorithms and Evaluation Protocols"
+    assert [each.get("family-names", each.get("name")) for each in paper["authors"]] == [
+        *("Jain", "Rathi", "Mausam", "Chakrabarti")
+    ]
+    assert (paper["year"], paper["doi"]) == (2020, "10.18653/v1/2020.emnlp-main.305")
+
+
+@pytest.mark.parametrize("name", ["bug", "idea"])
+def test_the_forms_of_issues_ask_something(name: str) -> None:
+    form = parsed(f".github/ISSUE_TEMPLATE/{name}.yml")
+    assert {"name", "description", "body"} <= set(form)
+    fields = [field["id"] for field in form["body"]]
+    assert len(fields) == len(set(fields)) >= 2
+    assert all(field["attributes"]["label"] for field in form["body"])
+    assert any(field.get("validations", {}).get("required") for field in form["body"])
+
+
+def test_the_form_of_pull_requests_names_what_there_is() -> None:
+    text = (ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md").read_text()
+    assert "make test" in text
+    assert all((ROOT / name).is_file() for name in re.findall(r"[A-Z]+\.md", text))
+
+
+@pytest.mark.parametrize("extra", sorted(PROJECT["optional-dependencies"]))
+def test_something_stands_behind_every_extra(extra: str) -> None:
+    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    assert extra == "dev" or f"timeplex[{extra}]" in sources
 
 
 def test_the_licence_is_apache_2() -> None:

@@ -26,7 +26,7 @@ def main() -> None:
         recipe, metrics = folder.recipe(), folder.metrics()
         dataset = folder.kb().name
         model = "timeplex" if recipe.gadgets else recipe.model
-        command = f"timeplex train {dataset} --recipe recipes/{dataset}/{model}.toml"
+        command = f"timeplex train {dataset} --recipe {dataset}/{model}"
         lines.append(
             {
                 "dataset": dataset,

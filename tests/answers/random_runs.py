@@ -3,15 +3,11 @@
 import random
 from pathlib import Path
 
-import numpy as np
-import polars as pl
 import torch
+from tests.builders import facts_of, kb_of
 
 from timeplex.kb import spans
-from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Facts, TemporalKB
-from timeplex.kb.names import Names
-from timeplex.kb.problems import Problems
+from timeplex.kb.facts import Facts
 from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import TrainedRun
@@ -27,7 +23,7 @@ def facts(draw: random.Random, count: int, entities: int, relations: int) -> Fac
         begin, end = sorted(draw.sample(range(1990, 2004), 2))
         span = draw.choice([(begin, end), (begin, begin), (begin, spans.OPEN_END), (spans.OPEN_BEGIN, end)])
         rows.append((draw.randrange(entities), draw.randrange(relations), draw.randrange(entities), *span))
-    return Facts(*np.array(rows, np.int64).reshape(-1, 5).T)
+    return facts_of(rows)
 
 
 def random_run(seed: int, *, entities: int = 7, relations: int = 2, count: int = 25) -> TrainedRun:
@@ -38,11 +34,7 @@ def random_run(seed: int, *, entities: int = 7, relations: int = 2, count: int =
         "valid": facts(draw, 6, entities - 1, relations),
         "test": facts(draw, 6, entities, relations),
     }
-    names = [
-        Names(pl.Series([f"{kind}{number}" for number in range(many)]))
-        for kind, many in (("e", entities), ("r", relations))
-    ]
-    kb = TemporalKB(*names, Granularity.YEAR, splits, Problems.none(), "random")
+    kb = kb_of(splits, entities, relations, name="random")
     recipe = Recipe(
         model=draw.choice(MODELS),
         options={"dimension": 4, "spread": draw.choice([0.1, 0.7])},

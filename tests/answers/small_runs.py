@@ -3,14 +3,12 @@
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
-from typer.testing import CliRunner
+from tests.builders import small_kb, trained_run
 
 import timeplex
 from timeplex.answers.trained import Trained
-from timeplex.cli.main import app
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
 
@@ -33,16 +31,11 @@ def _undated(facts: Facts) -> Facts:
 @lru_cache
 def folder(kind: str) -> Path:
     """The folder of a run on a made-up KB of 900 facts."""
-    place = Path(mkdtemp(prefix="small-runs-"))
-    kb = timeplex.split_randomly(timeplex.generate(900, seed=0), valid=0.2, test=0.1, seed=0)
+    kb = small_kb(900, valid=0.2)
     if kind == "undated":  # but for the test facts, for a KB without any date does not train
         bare = {split: _undated(kb.splits[split]) for split in ("train", "valid")}
         kb = replace(kb, splits={**kb.splits, **bare})
-    kb.save(place / "small.kb")
-    arguments = ["train", str(place / "small.kb"), "-o", str(place / kind), *KINDS[kind], *FAST]
-    answer = CliRunner().invoke(app, arguments)
-    assert answer.exit_code == 0, answer.output
-    return place / kind
+    return trained_run(kb, kind, *KINDS[kind], *FAST)
 
 
 @lru_cache

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.answers import small_runs
+from tests.builders import facts_of
 
 from timeplex.answers.rank import Coexistence, EntityQueries, KnownAnswers, holding
 from timeplex.kb import spans
@@ -26,13 +27,10 @@ def test_holding_counts_facts_of_the_same_question(rows: list[tuple[int, tuple[i
     assert holding(question, begin, end, at).tolist() == expected
 
 
-def facts(*rows: tuple[int, int, int, int, int]) -> Facts:
-    return Facts(*np.array(rows, np.int64).reshape(-1, 5).T)
-
-
 def test_shares_and_factors_by_hand() -> None:
     # Relation 0: one head of country 9 after the other, and a year in which both are. Relation 1: members of country 9.
-    train = facts((1, 0, 9, 1990, 1994), (2, 0, 9, 1994, 1998), (3, 1, 9, 1990, spans.OPEN_END), (4, 1, 9, 1991, 1999))
+    rows = [(1, 0, 9, 1990, 1994), (2, 0, 9, 1994, 1998), (3, 1, 9, 1990, spans.OPEN_END), (4, 1, 9, 1991, 1999)]
+    train = facts_of(rows)
     company = Coexistence(train, 3, 1990, 2000)
     half = 2 / 4
     assert company.share["subject"].tolist() == pytest.approx([half / 3, (2 + half) / 3, half])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.builders import facts_of
 
 from timeplex.answers.durations import MOST, PRIOR, DurationModel, OpenEnds
 from timeplex.kb import spans
@@ -17,8 +18,7 @@ YEARS = Timeline.of(range(2000, 2021), Granularity.YEAR, "calendar")
 
 def facts(rows: list[tuple[int, int, int]]) -> Facts:
     """(r, begin, end)."""
-    r, begin, end = np.array(rows, np.int64).reshape(-1, 3).T
-    return Facts(np.zeros(len(r)), r, np.zeros(len(r)), begin, end)
+    return facts_of((0, r, 0, begin, end) for r, begin, end in rows)
 
 
 def flat(rows: int) -> np.ndarray:  # type: ignore[type-arg]

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.answers.random_runs import random_run
+from tests.builders import facts_of
 
 from timeplex.answers import rank as module
 from timeplex.answers.rank import EntityQueries, EntityRanker
@@ -150,7 +151,7 @@ def test_a_known_answer_far_above_takes_nothing_from_the_others() -> None:
     best = EntityRanker(run, Facts.empty()).rank(questions, 3)
     assert best.score[0][0] - best.score[0][1] > 200
     for many in (1, 2):  # one of the three is open, or two
-        known = Facts(*np.array([(0, 0, o, 1990, 2010) for o in best.entity[0][:many].tolist()], np.int64).T)
+        known = facts_of((0, 0, o, 1990, 2010) for o in best.entity[0][:many].tolist())
         for k in (many, many + 1, 6):
             found = EntityRanker(run, known).rank(questions, k)
             assert found.raw[0][:many] == pytest.approx(1.0)
@@ -161,7 +162,7 @@ def test_a_known_answer_far_above_takes_nothing_from_the_others() -> None:
 def test_all_known_leaves_the_known_sure() -> None:
     """With nobody else to be meant, a known answer has probability 1."""
     run = random_run(11)
-    everyone = Facts(*np.array([(0, 0, o, 1990, 2010) for o in range(7)], np.int64).T)
+    everyone = facts_of((0, 0, o, 1990, 2010) for o in range(7))
     questions = EntityQueries("object", np.array([0]), np.array([0]), np.array([1995]), np.array([1997]))
     found = EntityRanker(run, everyone).rank(questions, 7)
     assert found.raw[0][found.entity[0] >= 0] == pytest.approx(1.0)

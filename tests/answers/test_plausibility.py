@@ -4,7 +4,6 @@ import random
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,16 +11,14 @@ from tests.answers.random_runs import facts as random_facts
 from tests.answers.random_runs import random_run
 from tests.answers.test_entity_ranker import literal
 from tests.answers.towns import PEOPLE, WRONG, as_kb, city, town_run, towns
+from tests.builders import facts_of, kb_of
 
 from timeplex.answers import plausibility as module
 from timeplex.answers.plausibility import FactJudge, implausible, ordinal, ratios
 from timeplex.answers.trained import Trained
 from timeplex.errors import InputError
 from timeplex.kb import spans
-from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
-from timeplex.kb.names import Names
-from timeplex.kb.problems import Problems
 from timeplex.models.scorer import DIRECTIONS
 
 # A literal version ----------------------------------------------------------------------------------------------------
@@ -32,13 +29,11 @@ from timeplex.models.scorer import DIRECTIONS
 def test_who_is_judged_and_how_it_ranks(seed: int) -> None:
     run, draw = random_run(seed), random.Random(seed)
     # The KB has other names than the run, in another order, and dates outside of its timeline.
-    entities = Names(pl.Series([*(f"e{number}" for number in range(7)), "a", "z"]))
-    relations = Names(pl.Series(["r1", "q", "r0"]))
-    facts = random_facts(draw, 30, len(entities), len(relations))
+    facts = random_facts(draw, 30, 9, 3)
     shift = np.array([draw.choice([0, 0, 0, 300]) for _ in range(30)])
     shift[(facts.begin == spans.OPEN_BEGIN) | (facts.end == spans.OPEN_END)] = 0
-    facts = Facts(facts.s, facts.r, facts.o, facts.begin + shift, facts.end + shift)
-    kb = TemporalKB(entities, relations, Granularity.YEAR, {"train": facts}, Problems.none(), "other")
+    facts = replace(facts, begin=facts.begin + shift, end=facts.end + shift)
+    kb = kb_of({"train": facts}, ["a", *(f"e{number}" for number in range(7)), "z"], ["q", "r0", "r1"])
     before = module.LEAST_CASES
     module.LEAST_CASES = 1
     try:
@@ -51,11 +46,11 @@ def test_who_is_judged_and_how_it_ranks(seed: int) -> None:
     learned = {(own.entities[s], own.relations[r], own.entities[o]) for s, r, o, _, _ in own.train}
     first, last = (int(run.timeline.instants[place]) for place in (0, -1))
     stated = list(own.facts)
-    names = [(entities[s], relations[r], entities[o], begin, end) for s, r, o, begin, end in facts]
+    names = [(kb.entities[s], kb.relations[r], kb.entities[o], begin, end) for s, r, o, begin, end in facts]
     for s, r, o, begin, end in names:
         if s in seen and o in seen and r in related:
             stated.append((own.entities.id(s), own.relations.id(r), own.entities.id(o), begin, end))
-    known = Facts(*np.array(stated).T)
+    known = facts_of(stated)
     places = {row: place for place, row in enumerate(judge.rows.tolist())}
     for row, (s, r, o, begin, end) in enumerate(names):
         is_known = s in seen and o in seen and r in related

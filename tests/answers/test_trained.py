@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from tests.answers import small_runs
+from tests.builders import facts_of
 
 import timeplex
 from timeplex.answers.rank import EntityQueries, KnownAnswers
@@ -86,7 +87,7 @@ def test_known_texts_by_hand() -> None:
         (0, 0, 3, spans.OPEN_BEGIN, spans.OPEN_END),
         (0, 0, 1, 1990, 1994),
     ]
-    facts = Facts(*np.array(rows, np.int64).T)
+    facts = facts_of(rows)
     questions = EntityQueries(
         "object", *(np.array([number, number2]) for number, number2 in ((0, 0), (0, 0), (1992, 2001), (1993, 2002)))
     )

@@ -2,16 +2,13 @@
 
 from dataclasses import replace
 from functools import lru_cache
-from pathlib import Path
-from tempfile import mkdtemp
 
 import numpy as np
 import polars as pl
-from typer.testing import CliRunner
+from tests.builders import trained_run
 
 import timeplex
 from timeplex.answers.trained import Trained
-from timeplex.cli.main import app
 from timeplex.kb.facts import TemporalKB
 
 CITIES = ("Bern", "Cork", "Lima", "Oslo", "Pisa", "Riga")
@@ -47,11 +44,6 @@ def as_kb(splits: dict[str, list[tuple[str, str, str, str, str]]]) -> TemporalKB
 
 @lru_cache
 def town_run() -> Trained:
-    place = Path(mkdtemp(prefix="towns-"))
-    as_kb(towns()).save(place / "towns.kb")
     settings = ["--set", "epochs=60", "--set", "options.dimension=32", "--set", "batch_size=50"]
-    answer = CliRunner().invoke(
-        app, ["train", str(place / "towns.kb"), "-o", str(place / "run"), "--model", "timeplex-base", *settings]
-    )
-    assert answer.exit_code == 0, answer.output
-    return timeplex.load(place / "run", device="cpu")
+    folder = trained_run(as_kb(towns()), "run", "--model", "timeplex-base", *settings)
+    return timeplex.load(folder, device="cpu")

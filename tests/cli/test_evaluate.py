@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from tests.builders import small_kb
 from typer.testing import CliRunner
 
 import timeplex as package
@@ -16,8 +17,8 @@ FAST = ["--set", "epochs=2", "--set", "options.dimension=8", "--set", "batch_siz
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("evaluate")
-    package.split_randomly(package.generate(400, seed=0), valid=0.2, test=0.2, seed=0).save(folder / "small.kb")
-    package.split_randomly(package.generate(400, seed=1), valid=0.2, test=0.2, seed=0).save(folder / "other.kb")
+    small_kb(400, valid=0.2, test=0.2).save(folder / "small.kb")
+    small_kb(400, seed=1, valid=0.2, test=0.2).save(folder / "other.kb")
     made = {"kb": str(folder / "small.kb")}
     for name, model, kb in (
         ("timeplex", "timeplex-base", "small"),

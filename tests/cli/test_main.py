@@ -153,6 +153,7 @@ print(*({"torch", "polars"} & set(sys.modules)), file=sys.stderr)
     ("arguments", "allowed"),
     [
         (["--help"], set()),
+        (["--show-completion", "bash"], set()),
         (["stats", "--help"], set()),
         (["stats", "facts.tsv"], {"polars"}),
         (["import", "facts.tsv", "-o", "facts.kb"], {"polars"}),
@@ -161,8 +162,24 @@ print(*({"torch", "polars"} & set(sys.modules)), file=sys.stderr)
 )
 def test_what_is_imported(arguments: list[str], allowed: set[str]) -> None:
     Path("facts.tsv").write_text("a\tr\tb\t1990\t1991\na\tr\tc\t1992\t1993\nb\tr\tc\t1995\t1999\n")
-    done = subprocess.run([sys.executable, "-c", IMPORTED, *arguments], capture_output=True, text=True, check=True)
+    variables = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    command = [sys.executable, "-c", IMPORTED, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables)
     assert set(done.stderr.split()) == allowed
+
+
+def test_completion_is_installed_and_completes(installed: Timeplex, own_place: Path) -> None:
+    # The variable: whatever shell the tests are run from.
+    told = {"HOME": str(own_place), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    answer = installed("--install-completion", "bash", **told)
+    assert (answer.code, answer.err) == (0, "")
+    script = own_place / ".bash_completions" / "timeplex.sh"
+    assert str(script) in (own_place / ".bashrc").read_text()
+    assert "_TIMEPLEX_COMPLETE=complete_bash" in script.read_text()
+    for words, expected in (("timeplex re", "reproduce"), ("timeplex reproduce --ta", "--table")):
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        answer = installed(_TIMEPLEX_COMPLETE="complete_bash", **asked)
+        assert (answer.code, answer.out.split(), answer.err) == (0, [expected], "")
 
 
 @pytest.mark.parametrize(("own", "found"), [({}, "passive"), ({"OMP_WAIT_POLICY": "active"}, "active")])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import small_kb
 
 import timeplex as package
 from timeplex.models import MODELS
@@ -23,7 +24,7 @@ FAST = ["--set", "epochs=2", "--set", "options.dimension=4", "--set", "batch_siz
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("train") / "small.kb"
-    package.split_randomly(package.generate(300, seed=0), seed=0).save(folder)
+    small_kb(300).save(folder)
     return str(folder)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import small_kb
 from tests.kb.test_store import FILES as KB_FILES
 
 import timeplex as package
@@ -61,7 +62,7 @@ def run_verbs(run: str, kb: str, out: Path) -> dict[str, list[str]]:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A good KB, run and begun run; an empty folder for what is written; and a secret that nobody may touch."""
     place = tmp_path_factory.mktemp("untrusted").resolve()
-    kb = package.split_randomly(package.generate(200, seed=0), seed=0)
+    kb = small_kb(200)
     kb.save(place / "good/kb")
     recipe = Recipe(options={"dimension": 4}, epochs=1, batch_size=50, precision="float32")
     Trainer(kb, recipe, place / "good/run", "cpu").fit()

@@ -73,7 +73,7 @@ IMPORTED = (
     *("matplotlib.pyplot", "narwhals._polars.dataframe", "pydantic.type_adapter", "PIL.JpegImagePlugin", "scipy.stats"),
     *("rich.console", "rich.table", "rich._emoji_codes", "typer._adapters"),
     *("timeplex.auditing.audit", "timeplex.auditing.page", "timeplex.cli.main", "timeplex.evaluation.plots"),
-    *("timeplex.evaluation.report", "timeplex.answers.trained", "timeplex.reproduce.work", "timeplex.training.tune"),
+    *("timeplex.evaluation.report", "timeplex.answers.trained", "timeplex.reproduce.runner", "timeplex.training.tune"),
 )
 
 # The side of the server -----------------------------------------------------------------------------------------------
@@ -97,12 +97,12 @@ def _child(
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever runs the tests may ignore them (nohup)
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     from timeplex.cli.main import run
-    from timeplex.reproduce import work
+    from timeplex.reproduce import runner
     from timeplex.training import loop
 
     if benchmark:
-        read = work.read
-        work.read = lambda dataset, data_dir=None: read(benchmark)  # type: ignore[assignment]
+        read = runner.read
+        runner.read = lambda dataset, data_dir=None: read(benchmark)  # type: ignore[assignment]
     if checkpoint_seconds is not None:
         loop.Trainer.fit.__kwdefaults__["checkpoint_seconds"] = checkpoint_seconds
     shim = Shim(how, at)

@@ -52,7 +52,7 @@ def resumed(run: str, start: tuple[str, ...] = ()) -> Callable[[Path], tuple[str
 
 TRAIN = ("train", "some.kb", "-o", "new", *FAST)
 TUNE = ("tune", "some.kb", "-o", "search", "--trials", "2", "--model", "complex", "--set", "epochs=1")
-REPRODUCE = ("reproduce", "--table", "link", "--dataset", "icews14", "--model", "complex")
+REPRODUCE = ("reproduce", "--table", "link", "--dataset", "icews14", "--model", "complex", "--recipes", "recipes")
 
 VERBS = {
     "import": Verb(("import", "facts.csv", "-o", "deep/er/new.kb"), ("deep/er/new.kb",)),

@@ -5,10 +5,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.builders import placed_of
 
 from timeplex.evaluation import baselines
 from timeplex.evaluation.baselines import BASELINES, MostFrequent
-from timeplex.evaluation.queries import PlacedFacts
 from timeplex.models.scorer import DIRECTIONS, Direction
 
 ENTITIES, RELATIONS, INSTANTS = 5, 2, 8
@@ -25,10 +25,6 @@ FACTS = st.lists(
     min_size=1,
     max_size=12,
 )
-
-
-def placed(facts: list[Fact]) -> PlacedFacts:
-    return PlacedFacts(*np.array(facts, np.int64).reshape(-1, 5).T)
 
 
 def literal_score(name: str, train: list[Fact], query: Fact, direction: Direction, entity: int) -> float:
@@ -51,22 +47,22 @@ def literal_score(name: str, train: list[Fact], query: Fact, direction: Directio
 @settings(max_examples=50)
 @given(train=FACTS, queries=FACTS)
 def test_scores_are_those_of_counting(name, direction, train, queries) -> None:  # type: ignore[no-untyped-def]
-    baseline = BASELINES[name](placed(train), ENTITIES, RELATIONS)
-    s, r, o, span = placed(queries).tensors(torch.device("cpu"))
+    baseline = BASELINES[name](placed_of(train), ENTITIES, RELATIONS)
+    s, r, o, span = placed_of(queries).tensors(torch.device("cpu"))
     rows = baseline.objects(s, r, span) if direction == "object" else baseline.subjects(r, o, span)
     expected = [[literal_score(name, train, query, direction, e) for e in range(ENTITIES)] for query in queries]
     np.testing.assert_allclose(rows.numpy(), expected, rtol=1e-6)
 
 
 def test_a_relation_without_facts_has_no_favourite() -> None:
-    baseline = MostFrequent(placed([(0, 0, 1, 0, 0)]), ENTITIES, RELATIONS)
+    baseline = MostFrequent(placed_of([(0, 0, 1, 0, 0)]), ENTITIES, RELATIONS)
     one = torch.ones(1, dtype=torch.long)
     assert baseline.objects(one, one, (one, one)).tolist() == [[0.0] * ENTITIES]
 
 
 def test_the_nearest_comes_first() -> None:
     """The French Assembly: who was a member just before 2000 is named before who was it in 1950."""
-    train = placed([(0, 0, 1, 0, 1), (0, 0, 2, 5, 6), (3, 0, 4, 7, 7), (3, 0, 4, 7, 7)])
+    train = placed_of([(0, 0, 1, 0, 1), (0, 0, 2, 5, 6), (3, 0, 4, 7, 7), (3, 0, 4, 7, 7)])
     zero, seven = torch.zeros(1, dtype=torch.long), torch.tensor([7])
     row = BASELINES["copy nearest"](train, ENTITIES, 1).objects(zero, zero, (seven, seven))[0]
     assert row.argsort(descending=True).tolist()[:3] == [2, 1, 4]
@@ -76,7 +72,7 @@ def test_the_nearest_comes_first() -> None:
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_small_blocks_give_the_same(name: str, direction: Direction, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(1)
-    facts = placed([(*random.integers(0, 2, 3).tolist(), begin, begin + 2) for begin in range(40)])  # type: ignore[misc]
+    facts = placed_of([(*random.integers(0, 2, 3).tolist(), begin, begin + 2) for begin in range(40)])  # type: ignore[misc]
     expected = BASELINES[name](facts, ENTITIES, RELATIONS).scores(direction, facts)
     monkeypatch.setattr(baselines, "MOST_FACTS", 7)
     assert np.array_equal(BASELINES[name](facts, ENTITIES, RELATIONS).scores(direction, facts), expected)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.builders import facts_of, placed_of
 from torch import Tensor
 
 from timeplex.errors import InputError
@@ -26,8 +27,7 @@ BORN_WON, WON_DIED, BORN_DIED = (Ordering(*pair, 1, 1, 1) for pair in ((BORN, WO
 
 def facts(*rows: tuple[int, int, int, int]) -> Facts:
     """From (s, r, o, begin); ends are open."""
-    s, r, o, begin = np.array(rows, np.int32).reshape(-1, 4).T
-    return Facts(s, r, o, begin, np.full(len(s), spans.OPEN_END, np.int32))
+    return facts_of((*row, spans.OPEN_END) for row in rows)
 
 
 def entities(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -122,7 +122,7 @@ def test_violations_are_those_of_a_loop(asked, known, orderings, seed) -> None: 
 
 def test_top_subjects_of_small_blocks_and_ties(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     scorer = ByObject({0: 2, 1: 1, 2: 0}, 4)
-    queries = PlacedFacts(*np.array([[3, 0, o, 0, 0] for o in (0, 1, 2, 3)]).T)
+    queries = placed_of((3, 0, o, 0, 0) for o in (0, 1, 2, 3))
     assert top_subjects(scorer, queries, entities=4).tolist() == [2, 1, 0, 0]  # nobody is liked for 3: all tie
     monkeypatch.setattr("timeplex.evaluation.diagnostics.CHUNK_BYTES", 1)
     assert top_subjects(scorer, queries, entities=4).tolist() == [2, 1, 0, 0]

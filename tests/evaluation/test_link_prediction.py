@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.builders import csv_kb
 from torch import Tensor
 
-from timeplex import TemporalKB, read
+from timeplex import TemporalKB
 from timeplex.errors import InputError
 from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE, Protocol, protocol
@@ -41,13 +42,7 @@ class InOrder:
 
 @pytest.fixture
 def kb(tmp_path: Path) -> TemporalKB:
-    return kb_of(tmp_path, ROWS)
-
-
-def kb_of(folder: Path, rows: dict[str, list[str]]) -> TemporalKB:
-    for split, lines in rows.items():
-        (folder / f"{split}.csv").write_text("\n".join(["subject,relation,object,begin,end", *lines]))
-    return read(folder)
+    return csv_kb(tmp_path, ROWS)
 
 
 def ranks(kb: TemporalKB, by: Protocol) -> dict[str, float]:
@@ -58,7 +53,7 @@ def ranks(kb: TemporalKB, by: Protocol) -> dict[str, float]:
 def test_the_papers_example_with_names(tmp_path: Path) -> None:
     """Jean's ranks are 5, 1 and 3.25. Odile would stand above all, but no training fact has her."""
     known = [*ROWS["train"], ROWS["test"][0], "Jean,bornIn,assembly,1940,1940"]
-    found = ranks(kb_of(tmp_path, {"train": known, "valid": ROWS["valid"], "test": ROWS["test"][1:]}), PAPER)
+    found = ranks(csv_kb(tmp_path, {"train": known, "valid": ROWS["valid"], "test": ROWS["test"][1:]}), PAPER)
     assert found == {"none": 5.0, "ignore-time": 1.0, "exact-span": 4.0, "per-instant": 3.25}
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.builders import placed_of
 from torch import Tensor
 
 from timeplex.errors import InputError
@@ -52,10 +53,6 @@ def rank(
     return ranking.rank(scorer, queries, allowances, direction, entities=entities, ties=ties, last=last)
 
 
-def placed(facts: list[tuple[int, int, int, int, int]]) -> PlacedFacts:
-    return PlacedFacts(*np.array(facts, np.int64).reshape(-1, 5).T)
-
-
 def test_the_papers_worked_example() -> None:
     # Pierre, Paul, Alain, Claude stand above Jean, the gold; instants are years counted from 2000.
     pierre, paul, alain, claude, jean, assembly = range(6)
@@ -67,7 +64,7 @@ def test_the_papers_worked_example() -> None:
         (assembly, 0, jean, 0, 3),
     ]
     scorer = Fixed([5.0, 4.0, 3.0, 2.0, 1.0, 0.0])
-    found = rank(scorer, placed(known[-1:]), placed(known), "object", entities=6, filters=FILTERS)
+    found = rank(scorer, placed_of(known[-1:]), placed_of(known), "object", entities=6, filters=FILTERS)
     assert {name: ranks.tolist() for name, ranks in found.items()} == {
         "none": [5.0],
         "ignore-time": [1.0],
@@ -118,7 +115,7 @@ def agrees_with_enumeration(
 ) -> None:
     """Entities in `last` come after all others, whatever their score."""
     behind = torch.tensor([entity in last for entity in range(ENTITIES)]) if last else None
-    all_facts = placed(facts)
+    all_facts = placed_of(facts)
     found = rank(
         Fixed(scores), all_facts, all_facts, direction, entities=ENTITIES, filters=FILTERS, ties=ties, last=behind
     )
@@ -152,14 +149,14 @@ def test_ranks_are_those_of_enumeration_on_many_kbs(facts, scores, direction, ti
 @settings(max_examples=100)
 @given(facts=FACTS, scores=SCORES)
 def test_filters_nest(facts, scores) -> None:  # type: ignore[no-untyped-def]
-    found = rank(Fixed(scores), placed(facts), placed(facts), "object", entities=ENTITIES, filters=FILTERS)
+    found = rank(Fixed(scores), placed_of(facts), placed_of(facts), "object", entities=ENTITIES, filters=FILTERS)
     assert (found["ignore-time"] <= found["per-instant"]).all()
     assert (found["per-instant"] <= found["exact-span"]).all()
     assert (found["exact-span"] <= found["none"]).all()
 
 
 def test_a_constant_model_has_the_middle_rank() -> None:
-    facts = placed([(0, 0, entity, 0, 0) for entity in range(ENTITIES)])
+    facts = placed_of([(0, 0, entity, 0, 0) for entity in range(ENTITIES)])
     found = rank(Fixed([1.0] * ENTITIES), facts, facts, "object", entities=ENTITIES, filters=["none"])["none"]
     assert found.tolist() == [(ENTITIES + 1) / 2] * ENTITIES
 
@@ -167,12 +164,12 @@ def test_a_constant_model_has_the_middle_rank() -> None:
 def test_whole_ranks_are_whole_numbers() -> None:
     """Thirds must add up: HITS@1 asks for a rank of exactly 1."""
     known = [(0, 0, 1, 0, 0), (0, 0, 1, 1, 1), (0, 0, 1, 2, 2), (0, 0, 2, 0, 2)]
-    found = rank(Fixed([0.0, 3.0, 1.0]), placed(known[-1:]), placed(known), "object", entities=3)
+    found = rank(Fixed([0.0, 3.0, 1.0]), placed_of(known[-1:]), placed_of(known), "object", entities=3)
     assert found["per-instant"].tolist() == [1.0]
 
 
 def test_small_blocks_give_the_same(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    facts = placed([(0, 0, 1, 0, 2), (0, 0, 2, 1, 1), (3, 1, 4, 0, 0), (0, 0, 3, 2, 3)])
+    facts = placed_of([(0, 0, 1, 0, 2), (0, 0, 2, 1, 1), (3, 1, 4, 0, 0), (0, 0, 3, 2, 3)])
     scorer = Fixed([0.0, 1.0, 2.0, 3.0, 4.0])
     whole = rank(scorer, facts, facts, "object", entities=ENTITIES, filters=FILTERS)
     monkeypatch.setattr("timeplex.evaluation.ranking.CHUNK_BYTES", 1)
@@ -190,7 +187,7 @@ def test_metrics_by_hand() -> None:
 
 def test_entities_that_come_last() -> None:
     """Entity 4 scores best and is unseen: it stands behind all others, also as the gold."""
-    facts = placed([(0, 0, 1, 0, 0), (0, 0, 4, 1, 1)])
+    facts = placed_of([(0, 0, 1, 0, 0), (0, 0, 4, 1, 1)])
     allowances = {"none": forgiven(facts, facts, "object", "none")}
     last = torch.tensor([False, False, False, False, True])
     scorer = Fixed([0.0, 3.0, 1.0, 2.0, 9.0])
@@ -202,13 +199,13 @@ def test_entities_that_come_last() -> None:
     ("scores", "what"), [([0.0, float("nan"), 1.0, 2.0, 3.0], "NaN"), ([0.0, 1.0], r"shape \(1, 2\), not \(1, 5\)")]
 )
 def test_scores_that_mean_nothing_are_refused(scores, what) -> None:  # type: ignore[no-untyped-def]
-    facts = placed([(0, 0, 1, 0, 0)])
+    facts = placed_of([(0, 0, 1, 0, 0)])
     with pytest.raises(InputError, match=what):
         rank(Fixed(scores), facts, facts, "object", entities=ENTITIES)
 
 
 def test_infinite_scores_are_ranked() -> None:
-    facts = placed([(0, 0, 1, 0, 0)])
+    facts = placed_of([(0, 0, 1, 0, 0)])
     scorer = Fixed([float("inf"), 1.0, -float("inf"), 2.0, 0.0])
     assert rank(scorer, facts, facts, "object", entities=ENTITIES)["per-instant"].tolist() == [3.0]
 

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 from numpy.typing import NDArray
+from tests.builders import csv_kb, small_kb
 
 import timeplex
 from timeplex import TemporalKB
@@ -27,7 +28,7 @@ from timeplex.training.recipe import Recipe
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(400, seed=3), valid=0.2, test=0.2, seed=0)
+    return small_kb(400, seed=3, valid=0.2, test=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -117,19 +118,13 @@ def test_a_model_without_time_predicts_none(kb: TemporalKB) -> None:
     assert list(found.as_dict()["link"]) == ["none"]
 
 
-def small(rows: dict[str, list[str]], tmp_path) -> TemporalKB:  # type: ignore[no-untyped-def]
-    for split, lines in rows.items():
-        (tmp_path / f"{split}.csv").write_text("\n".join(["subject,relation,object,begin,end", *lines]))
-    return timeplex.read(tmp_path)
-
-
 def test_queries_are_described(tmp_path) -> None:  # type: ignore[no-untyped-def]
     train = [f"Ana,plays,Ajax,{year},{year}" for year in range(1990, 2000)]
     test = [
         *("Ana,plays,Ajax,2003,2003", "Bea,plays,Ajax,2000,2004", "Ana,plays,Porto,2000,2005", "Ana,plays,Ajax,2000,"),
         "Ana,plays,Ajax,2001,2002",
     ]
-    kb = small({"train": train, "test": test}, tmp_path)
+    kb = csv_kb(tmp_path, {"train": train, "test": test})
     described = describe_queries(kb, kb.test).sort("direction", "begin", "end", "subject").to_dicts()
     assert [(row["direction"], row["subject"], row["object"], row["span"]) for row in described[:5]] == [
         ("object", "Ana", "Ajax", "open"),

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.benchmark_data import need_data
+from tests.builders import facts_of
 from torch import Tensor
 
 from timeplex.datasets.benchmarks import load
@@ -43,10 +44,9 @@ def timeline_of(*instants: int) -> Timeline:
     return Timeline.of(instants, Granularity.YEAR, "observed")
 
 
-def facts_of(*facts: tuple[int, int, int, int]) -> Facts:
+def facts(*rows: tuple[int, int, int, int]) -> Facts:
     """Facts (s, r, begin, end); which object they have does not matter."""
-    s, r, begin, end = np.array(facts, np.int64).reshape(-1, 4).T
-    return Facts(*(column.astype(np.int32) for column in (s, r, np.zeros_like(s), begin, end)))
+    return facts_of((s, r, 0, begin, end) for s, r, begin, end in rows)
 
 
 def thresholds(*theta: float) -> Thresholds:
@@ -154,16 +154,16 @@ OPEN = spans.OPEN_END
 
 
 def test_mean_mass_by_hand() -> None:
-    dev = facts_of((0, 0, 2001, 2005), (1, 0, 2000, 2000), (0, 2, 2000, 2001), (0, 1, 2001, OPEN))
+    dev = facts((0, 0, 2001, 2005), (1, 0, 2000, 2000), (0, 2, 2000, 2001), (0, 1, 2001, OPEN))
     found = fit_thresholds(SCORER, dev, THREE, "mean-mass", relations=4)
     # The golds of relation 0 hold 0.895 and 0.5, that of 2 holds 0.7; 1 has no fact with both ends and 3 none at all.
     np.testing.assert_allclose(found.theta, [0.6975, 0.69875, 0.7, 0.69875])
-    turned = facts_of((0, 0, 2005, 2000))  # ends before it begins, and so holds nothing
+    turned = facts((0, 0, 2005, 2000))  # ends before it begins, and so holds nothing
     assert fit_thresholds(SCORER, turned, THREE, "mean-mass", relations=1).theta.tolist() == [0.0]
 
 
 def test_grid_by_hand() -> None:
-    dev = facts_of((0, 0, 2001, 2005), (0, 1, 2001, 2001), (0, 1, 2001, 2001), (0, 2, 2000, 2005))
+    dev = facts((0, 0, 2001, 2005), (0, 1, 2001, 2001), (0, 1, 2001, 2001), (0, 2, 2000, 2005))
     found = fit_thresholds(SCORER, dev, THREE, "grid", relations=4)
     # The span is [2001] up to θ = 0.595, then [2001, 2005] up to 0.895, then all; the least of the best θ is taken.
     # Over all facts the aeIOU are (1/5 + 1 + 1 + 1/6) / 4, (1 + 1/5 + 1/5 + 5/6) / 4 and (5/6 + 1/6 + 1/6 + 1) / 4.
@@ -181,21 +181,21 @@ def test_golds_that_are_not_on_the_timeline_do_no_harm(
     rule: time_prediction.Rule, theta: float, begins: list[int]
 ) -> None:
     strangers = [(0, 0, 1900, 1901), (0, 0, 2002, 2003), (0, 0, 3000, 3001)]
-    found = fit_thresholds(SCORER, facts_of(*strangers), THREE, rule, relations=1)
+    found = fit_thresholds(SCORER, facts(*strangers), THREE, rule, relations=1)
     assert found.theta.tolist() == [theta]
-    placed = PlacedFacts.of(facts_of(*strangers), THREE)
+    placed = PlacedFacts.of(facts(*strangers), THREE)
     outside = PlacedFacts(placed.s, placed.r, placed.o, placed.first - 9, placed.last + 9)
     assert predict_times(SCORER, outside, THREE, found)[0].tolist() == [begins] * 3
 
 
 def test_only_facts_with_both_ends_are_judged() -> None:
-    facts = facts_of((0, 0, 2000, 2001), (1, 0, spans.OPEN_BEGIN, 2001), (2, 0, 2000, OPEN), (3, 0, 2000, 2000))
-    assert time_prediction.both_ends_known(facts).s.tolist() == [0, 3]
+    some = facts((0, 0, 2000, 2001), (1, 0, spans.OPEN_BEGIN, 2001), (2, 0, 2000, OPEN), (3, 0, 2000, 2000))
+    assert time_prediction.both_ends_known(some).s.tolist() == [0, 3]
 
 
 def test_thresholds_need_dev_facts() -> None:
     with pytest.raises(InputError, match="both a begin and an end"):
-        fit_thresholds(SCORER, facts_of((0, 0, 2001, OPEN)), THREE, "grid", relations=1)
+        fit_thresholds(SCORER, facts((0, 0, 2001, OPEN)), THREE, "grid", relations=1)
 
 
 def test_thresholds_survive_json() -> None:
@@ -313,7 +313,7 @@ def test_values_are_those_of_the_metric() -> None:
 
 def test_durations_by_hand() -> None:
     train = [(0, 0, 2000, 2001)] * 3 + [(0, 0, 2000, 2004), (0, 1, 2000, 2000), (0, 1, 1999, 1999), (0, 1, 1999, OPEN)]
-    found = fit_durations(facts_of(*train), relations=3)
+    found = fit_durations(facts(*train), relations=3)
     # Over all facts 1, 2, 5 instants have 2/6, 3/6, 1/6; relation 0 has (1/3, 3 1/2, 1 1/6) / 5. Level i is at the
     # quantile 0.9 (i + 1/2) / 64: there are 5 up to 1/15, 55 up to 23/30.
     counts = [np.unique(row, return_counts=True)[1].tolist() for row in found.levels]
@@ -330,8 +330,8 @@ def a_world() -> tuple[Fixed, Facts, Timeline]:
     years = np.sort(random.choice(60, 25, replace=False))
     begin = random.choice(years, 30)
     end = np.minimum(begin + random.integers(0, 9, 30), years[-1])
-    facts = facts_of(*zip(range(30), random.integers(0, 3, 30), begin, end, strict=True))
-    return Fixed(random.dirichlet(np.ones(25), 30)), facts, timeline_of(*years)
+    some = facts(*zip(range(30), random.integers(0, 3, 30), begin, end, strict=True))
+    return Fixed(random.dirichlet(np.ones(25), 30)), some, timeline_of(*years)
 
 
 def decoders(scorer: Fixed, facts: Facts, timeline: Timeline) -> list[time_prediction.Decoder]:

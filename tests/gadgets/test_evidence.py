@@ -5,10 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.builders import Row, facts_of
 from tests.gadgets import oracle
 
 from timeplex.gadgets import GADGETS, Evidence
-from timeplex.testing.gadgets import OPEN, Case, Row, Sizes, facts_of
+from timeplex.testing.gadgets import OPEN, Case, Sizes
 
 ROWS: list[Row] = [
     (0, 0, 1, 1990, 1995),

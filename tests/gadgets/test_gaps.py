@@ -7,13 +7,14 @@ import pytest
 import torch
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from tests.builders import Row, facts_of
 from tests.gadgets import oracle
 
 from timeplex.gadgets import GADGETS, Evidence
 from timeplex.gadgets.evidence import between, density, recurring
 from timeplex.gadgets.pair import Pair
 from timeplex.gadgets.recurrence import Recurrence
-from timeplex.testing.gadgets import OPEN, Case, Row, Sizes, facts_of
+from timeplex.testing.gadgets import OPEN, Case, Sizes
 
 
 def evidence_of(rows: list[Row], entities: int = 3, relations: int = 2) -> Evidence:

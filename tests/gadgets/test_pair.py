@@ -6,6 +6,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
+from tests.builders import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
 from timeplex.datasets.synthetic import SyntheticSpec, Years
@@ -13,7 +14,6 @@ from timeplex.errors import InputError
 from timeplex.gadgets import Evidence, pair
 from timeplex.gadgets import evidence as evidence_module
 from timeplex.gadgets.pair import OBJECT, SUBJECT, Pair
-from timeplex.testing.gadgets import Row, facts_of
 
 ADA, BOB, CLEO, DAN, EVE, ROME = range(6)
 BORN_IN, MARRIED_TO, WORKS_FOR = range(3)

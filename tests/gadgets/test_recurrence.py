@@ -5,12 +5,12 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.builders import Row, facts_of
 from tests.gadgets.made_up import synthetic_evidence
 
 from timeplex.datasets.synthetic import SyntheticSpec, Years
 from timeplex.gadgets import Evidence, Reason
 from timeplex.gadgets.recurrence import Recurrence
-from timeplex.testing.gadgets import Row, facts_of
 
 GAMES, ATHENS, PARIS, ADA = range(4)
 HELD_IN, BORN_IN, NEVER = range(3)

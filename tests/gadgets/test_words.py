@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from tests.builders import Row, kb_of
 
 from timeplex.gadgets import GADGETS, Reason
 from timeplex.gadgets.base import verdict
 from timeplex.kb.dates import Granularity
-from timeplex.testing.gadgets import OPEN, Row, build, kb_of
+from timeplex.testing.gadgets import OPEN, build
 from timeplex.text import Describer
 
 PEOPLE = ["Ada", "Bo", "Cy", "Di", "Rome"]

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.builders import small_kb
 from torch import Tensor
 
-import timeplex
 from timeplex.models.scorer import DIRECTIONS, MODEL, Direction, Scorer, inverse
 from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe
@@ -16,7 +16,7 @@ GADGETS = {"recurrence": {"weight": 0.5}, "pair": {"weight": 3.0}}
 
 def made(inverted: bool, model: str = "timeplex-base") -> tuple[Scorer, tuple[Tensor, ...]]:
     """An untrained scorer with both gadgets, and some training facts: s, r, o, first, last."""
-    kb = timeplex.split_randomly(timeplex.generate(300, seed=1), seed=1)
+    kb = small_kb(300, seed=1, split_seed=1)
     setup = Experiment(kb, Recipe(model=model, options={"dimension": 6}, inverse=inverted, gadgets=GADGETS))
     train = setup.train
     columns = (train.s, train.r, train.o, train.first, train.last)

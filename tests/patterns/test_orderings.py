@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.benchmark_data import need_data
+from tests.builders import facts_of
 
 from timeplex.datasets.benchmarks import load
 from timeplex.datasets.synthetic import generate
@@ -24,8 +25,7 @@ OPEN = spans.OPEN_BEGIN
 
 def facts(*rows: tuple[int, int, int]) -> Facts:
     """From (s, r, begin); objects all differ and ends are open."""
-    s, r, begin = np.array(rows, np.int32).reshape(-1, 3).T
-    return Facts(s, r, np.arange(len(s), dtype=np.int32), begin, np.full(len(s), spans.OPEN_END, np.int32))
+    return facts_of((s, r, o, begin, spans.OPEN_END) for o, (s, r, begin) in enumerate(rows))
 
 
 def by_pair(orderings: list[Ordering]) -> dict[tuple[int, int], tuple[int, int, int]]:

@@ -1,33 +1,29 @@
 """Classes of relations by duration: by hand in every granularity, and those of the paper."""
 
-import numpy as np
-import polars as pl
+from dataclasses import replace
+
 import pytest
 from tests.benchmark_data import need_data
+from tests.builders import kb_of
 
 from timeplex.datasets.benchmarks import load
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Facts, TemporalKB
-from timeplex.kb.names import Names
-from timeplex.kb.problems import Problems
+from timeplex.kb.facts import TemporalKB
 from timeplex.patterns.relation_classes import RELATION_CLASSES, relation_classes
 
 NO_BEGIN, NO_END = spans.OPEN_BEGIN, spans.OPEN_END
 
 
-def kb_of(spans_by_relation: list[list[tuple[int, int]]], granularity: Granularity = Granularity.YEAR) -> TemporalKB:
+def kb_with(spans_by_relation: list[list[tuple[int, int]]], granularity: Granularity = Granularity.YEAR) -> TemporalKB:
     """A KB in which relation r has these spans."""
-    rows = [(r, *span) for r, some in enumerate(spans_by_relation) for span in some]
-    r, begin, end = np.array(rows, np.int32).reshape(-1, 3).T
-    entities = Names(pl.Series([f"e{number:03}" for number in range(len(rows) + 1)]))
-    relations = Names(pl.Series([f"r{number:03}" for number in range(len(spans_by_relation))]))
-    facts = Facts(np.zeros_like(r), r, np.arange(1, len(rows) + 1, dtype=np.int32), begin, end)
-    return TemporalKB(entities, relations, granularity, {"train": facts}, Problems.none(len(rows)))
+    pairs = [(r, span) for r, some in enumerate(spans_by_relation) for span in some]
+    rows = [(0, r, 1 + number, *span) for number, (r, span) in enumerate(pairs)]
+    return kb_of(rows, len(rows) + 1, len(spans_by_relation), granularity)
 
 
 def test_by_hand() -> None:
-    kb = kb_of(
+    kb = kb_with(
         [
             [(1950, 1950)] * 19 + [(1950, 1990)],  # 5 % last
             [(1950, 1950)] * 18 + [(1950, 1990)],  # 5.3 % last, 40 / 19 years in the mean
@@ -48,21 +44,19 @@ def test_by_hand() -> None:
 
 
 def test_facts_without_any_date_do_not_make_a_relation_instant() -> None:
-    assert relation_classes(kb_of([[(NO_BEGIN, NO_END)] * 100 + [(1950, 1952)]])).tolist() == ["short"]
+    assert relation_classes(kb_with([[(NO_BEGIN, NO_END)] * 100 + [(1950, 1952)]])).tolist() == ["short"]
 
 
 @pytest.mark.parametrize(
     ("granularity", "below"), [(Granularity.YEAR, 4), (Granularity.MONTH, 59), (Granularity.DAY, 1826)]
 )
 def test_five_years_are_five_years(granularity: Granularity, below: int) -> None:
-    assert relation_classes(kb_of([[(0, below)], [(0, below + 1)]], granularity)).tolist() == ["short", "long"]
+    assert relation_classes(kb_with([[(0, below)], [(0, below + 1)]], granularity)).tolist() == ["short", "long"]
 
 
 def test_only_training_facts_count() -> None:
-    kb = kb_of([[(1950, 1950)], [(1950, 1980)]])
-    only = TemporalKB(
-        kb.entities, kb.relations, kb.granularity, {"train": kb.train[:1], "valid": kb.train[1:]}, kb.problems
-    )
+    kb = kb_with([[(1950, 1950)], [(1950, 1980)]])
+    only = replace(kb, splits={"train": kb.train[:1], "valid": kb.train[1:]})
     assert relation_classes(only).tolist() == ["instant", "undated"]
 
 

@@ -1,20 +1,20 @@
-"""A tree of made-up results, and a workshop with a small KB and recipes that train in a second."""
+"""A tree of made-up results, and a workspace with a small KB and recipes that train in a second."""
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.builders import small_kb
 
-import timeplex
 from timeplex import TemporalKB
-from timeplex.reproduce import work
+from timeplex.reproduce import runner
 from timeplex.reproduce.figures import BIRTHS, YEARS
-from timeplex.reproduce.plan import DATASETS, FIGURES, LASTING, LATER, PAIRS, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, LASTING, LATER, PAIRS, Cell, Request
 from timeplex.reproduce.records import Results, pair_name
-from timeplex.reproduce.work import Audience, Step, Workshop
+from timeplex.reproduce.runner import Workspace
 
 LINKS = ("mrr", "hits@1", "hits@3", "hits@10")
 TIMES = tuple(f"{name}@{k}" for name in ("tac", "iou", "giou", "aeiou", "gaeiou") for k in (1, 5, 10))
@@ -61,7 +61,7 @@ def compared(dataset: str, first: str, second: str) -> dict[str, float]:
 def results(tmp_path: Path) -> Results:
     """Nothing is missing."""
     made = Results(tmp_path / "results")
-    for cell in (*Wish.of().cells(), *(Cell(dataset, model, 0) for dataset, model in LATER)):
+    for cell in (*Request.of().cells(), *(Cell(dataset, model, 0) for dataset, model in LATER)):
         made.add(cell, measured(cell.dataset, cell.model, cell.seed))
     for dataset in DATASETS:
         sizes = ("entities", "relations", "instants", "intervals", "train", "valid", "test")
@@ -95,14 +95,14 @@ epochs = 1
 @pytest.fixture(scope="session")
 def small() -> TemporalKB:
     """A KB with facts that last."""
-    return timeplex.split_randomly(timeplex.generate(400, seed=1), valid=0.15, test=0.15, seed=0)
+    return small_kb(400, seed=1, valid=0.15, test=0.15)
 
 
 @pytest.fixture
-def workshop(tmp_path: Path, small: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workshop]:
+def workspace(tmp_path: Path, small: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workspace]:
     """Every data set is the small KB."""
-    monkeypatch.setattr(work, "read", lambda dataset, data_dir=None: small)
-    work._read.cache_clear()
+    monkeypatch.setattr(runner, "read", lambda dataset, data_dir=None: small)
+    runner.read_kb.cache_clear()
     monkeypatch.chdir(tmp_path)
     for dataset in DATASETS:
         folder = tmp_path / "recipes" / dataset
@@ -111,23 +111,8 @@ def workshop(tmp_path: Path, small: TemporalKB, monkeypatch: pytest.MonkeyPatch)
             text = RECIPE.format(model=name, time_weight=0.0 if name == "complex" else 0.5)
             (folder / f"{name}.toml").write_text(text)
         (folder / "timeplex.toml").write_text(RECIPE.format(model="timeplex-base", time_weight=0.5) + GADGETS)
-    yield Workshop(Path("runs"), Results(Path("results")), Path("recipes"), device="cpu")
-    work._read.cache_clear()
-
-
-class Heard(Audience):
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.steps: list[Step] = []
-        super().__init__(self.steps.append, nullcontext)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
-
-    @property
-    def doing(self) -> list[str]:
-        return [step.what for step in self.steps]
+    yield Workspace(Path("runs"), Results(Path("results")), Path("recipes"), device="cpu")
+    runner.read_kb.cache_clear()
 
 
 @contextmanager
@@ -138,5 +123,5 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         raise AssertionError("trained")
 
     with monkeypatch.context() as patch:
-        patch.setattr(work, "Trainer", fail)
+        patch.setattr(runner, "Trainer", fail)
         yield

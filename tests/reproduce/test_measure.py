@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from tests.reproduce.conftest import Heard
 
 from timeplex import TemporalKB
 from timeplex.evaluation.metrics import time_metrics
@@ -13,8 +12,8 @@ from timeplex.evaluation.report import evaluate_times
 from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
 from timeplex.kb.facts import Facts
 from timeplex.reproduce.measure import links, measure, ranks_of_test, times
-from timeplex.reproduce.plan import Cell, Wish
-from timeplex.reproduce.work import Workshop, do
+from timeplex.reproduce.plan import Cell, Request
+from timeplex.reproduce.runner import Workspace, run_missing
 from timeplex.training.run import TrainedRun
 
 CPU = torch.device("cpu")
@@ -22,9 +21,9 @@ TRAINED = {"epochs": 1, "best_epoch": 1, "parameters": 5, "machine": {}, "second
 
 
 @pytest.fixture
-def run(workshop: Workshop) -> TrainedRun:
-    do(Wish.of(tables=["link"], datasets=["yago11k"], models=["timeplex-base"], seeds=1), workshop, Heard())
-    return workshop.load(Cell("yago11k", "timeplex-base", 0))
+def run(workspace: Workspace) -> TrainedRun:
+    run_missing(Request.of(tables=["link"], datasets=["yago11k"], models=["timeplex-base"], seeds=1), workspace)
+    return workspace.load(Cell("yago11k", "timeplex-base", 0))
 
 
 def test_dev_thresholds_are_judged_by_other_facts(run: TrainedRun) -> None:

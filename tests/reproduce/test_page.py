@@ -9,7 +9,7 @@ from tests.reproduce.conftest import measured
 
 from timeplex.datasets.benchmarks import BENCHMARKS
 from timeplex.reproduce import figures, tables
-from timeplex.reproduce.plan import DATASETS, FIGURES, MODELS, TABLES, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, MODELS, TABLES, Cell, Request
 from timeplex.reproduce.records import Results, published
 from timeplex.reproduce.tables import is_complete
 
@@ -30,7 +30,7 @@ def test_the_recorded_runs_are_those_of_the_recipes() -> None:
         for model in MODELS:
             record = results.record(dataset, model)
             for seed, part in (record or {"by_seed": {}})["by_seed"].items():
-                recipe = recipes.read(ROOT / "recipes" / dataset / f"{model}.toml").with_settings([f"seed={seed}"])
+                recipe = recipes.read(f"{dataset}/{model}").with_settings([f"seed={seed}"])
                 assert recipes.parse(part["recipe"], f"{dataset}/{model}") == recipe, f"{dataset}/{model}, seed {seed}"
 
 
@@ -228,20 +228,20 @@ def test_the_paper_on_this_machine_has_these_numbers() -> None:
 
 
 def test_what_is_missing_is_seen(results: Results) -> None:
-    assert is_complete(Wish.of(), results)
+    assert is_complete(Request.of(), results)
     for name in ("icews14/ta", "icews14/stats", "yago11k/significance", "figures/distance"):
         path = results.folder / f"{name}.json"
         text = path.read_text()
         path.unlink()
-        assert not is_complete(Wish.of(), results)
-        assert is_complete(Wish.of(tables=["classes"]), results)
+        assert not is_complete(Request.of(), results)
+        assert is_complete(Request.of(tables=["classes"]), results)
         path.write_text(text)
-    assert not is_complete(Wish.of(seeds=4), results)
+    assert not is_complete(Request.of(seeds=4), results)
     compared = results.read("icews14/significance")
     assert compared is not None
     compared["pairs"].popitem()
     results.write("icews14/significance", compared)
-    assert not is_complete(Wish.of(), results)
+    assert not is_complete(Request.of(), results)
 
 
 def test_a_comparison_with_an_older_run_does_not_count(results: Results) -> None:
@@ -254,7 +254,7 @@ def test_a_comparison_with_an_older_run_does_not_count(results: Results) -> None
     left = results.comparisons("icews14")
     assert name not in left
     assert set(left) == {other for other in others if second not in other.split(" against ")}
-    assert not is_complete(Wish.of(tables=["link"]), results)
+    assert not is_complete(Request.of(tables=["link"]), results)
     told = tables.significance(results)
     pair = f"ICEWS14: {MODELS[second]} against {MODELS[first]}"
     assert f"| {pair} |" not in told

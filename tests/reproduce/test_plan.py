@@ -4,25 +4,25 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.models import MODELS as REGISTERED
-from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, TABLES, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, TABLES, Cell, Request
 
 
 def test_everything_is_every_cell_but_those_for_later() -> None:
-    cells = Wish.of().cells()
+    cells = Request.of().cells()
     assert len(cells) == len(set(cells)) == 7 * 3 + 7 + 7 + 7 - len(LATER)
-    assert Wish.of().tables == tuple(TABLES)
-    assert Wish.of().figures == tuple(FIGURES)
+    assert Request.of().tables == tuple(TABLES)
+    assert Request.of().figures == tuple(FIGURES)
     assert {cell.seed for cell in cells if cell.dataset == "yago11k"} == {0, 1, 2}
     assert {cell.seed for cell in cells if cell.dataset != "yago11k"} == {0}
 
 
 def test_a_long_run_is_made_if_its_model_is_named() -> None:
-    assert Cell("icews05-15", "ta", 0) not in Wish.of(datasets=["icews05-15"]).cells()
-    assert Wish.of(datasets=["icews05-15"], models=["ta"]).cells() == [Cell("icews05-15", "ta", 0)]
+    assert Cell("icews05-15", "ta", 0) not in Request.of(datasets=["icews05-15"]).cells()
+    assert Request.of(datasets=["icews05-15"], models=["ta"]).cells() == [Cell("icews05-15", "ta", 0)]
 
 
 def test_a_base_comes_before_what_needs_it() -> None:
-    cells = Wish.of().cells()
+    cells = Request.of().cells()
     for cell in cells:
         if cell.base is not None:
             assert cells.index(cell.base) < cells.index(cell)
@@ -31,15 +31,15 @@ def test_a_base_comes_before_what_needs_it() -> None:
 
 
 def test_a_table_alone_is_no_figure_and_needs_its_own_cells() -> None:
-    wish = Wish.of(tables=["classes"])
-    assert wish.figures == ()
-    assert [str(cell) for cell in wish.cells() if cell.seed == 0] == [
+    request = Request.of(tables=["classes"])
+    assert request.figures == ()
+    assert [str(cell) for cell in request.cells() if cell.seed == 0] == [
         "tnt-complex on yago11k, seed 0",
         "timeplex on yago11k, seed 0",
     ]
-    assert Wish.of(figures=["distance"]).tables == ()
-    assert Wish.of(tables=["stats"]).cells() == []
-    assert len(Wish.of(tables=["link"], datasets=["icews14", "yago11k"], models=["ta"], seeds=2).cells()) == 4
+    assert Request.of(figures=["distance"]).tables == ()
+    assert Request.of(tables=["stats"]).cells() == []
+    assert len(Request.of(tables=["link"], datasets=["icews14", "yago11k"], models=["ta"], seeds=2).cells()) == 4
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_table_alone_is_no_figure_and_needs_its_own_cells() -> None:
 )
 def test_wrong_names(wrong: dict[str, list[str]], message: str) -> None:
     with pytest.raises(InputError) as error:
-        Wish.of(**wrong)  # type: ignore[arg-type]
+        Request.of(**wrong)  # type: ignore[arg-type]
     assert str(error.value).startswith(message)
 
 

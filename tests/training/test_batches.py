@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from tests.builders import placed_of
 
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.training.batches import Batches
@@ -49,7 +50,7 @@ def test_any_batch_can_be_asked_for_first() -> None:
 
 def test_instants_are_uniform() -> None:
     """χ² of the instants of one span of five over many epochs; rounding would halve the ends."""
-    one = PlacedFacts(*(np.array([value]) for value in (0, 0, 0, 2, 6)))
+    one = placed_of([(0, 0, 0, 2, 6)])
     batches = Batches(one, Recipe(batch_size=1))
     counts = np.bincount([batches.batch(epoch, 0, CPU).t.item() for epoch in range(2000)], minlength=7)[2:]
     assert counts.sum() == 2000
@@ -64,7 +65,7 @@ def test_begin_and_enumerate() -> None:
 
 
 def test_enumerate_takes_a_group_once() -> None:
-    one = PlacedFacts(*(np.array([value]) for value in (0, 0, 0, 1, 5)))
+    one = placed_of([(0, 0, 0, 1, 5)])
     groups = np.array([0, 0, 0, 1, 1, 2])
     assert sorted(rows(Batches(one, Recipe(instants="enumerate"), groups), 0)) == [(0, 1), (0, 3), (0, 5)]
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.builders import small_kb
 
-import timeplex
 from timeplex.training.estimate import estimate
 from timeplex.training.loop import Trainer
 from timeplex.training.recipe import Recipe
@@ -35,7 +35,7 @@ def tables(folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("model", ["timeplex-base", "de-simple"])
 def test_under_load_and_with_other_checkpoints(model: str, tmp_path: Path) -> None:
-    kb = timeplex.split_randomly(timeplex.generate(500, seed=0), seed=0)
+    kb = small_kb(500)
     recipe = Recipe(
         model=model,
         options={"dimension": 8} | ({"dropout": 0.2} if model == "de-simple" else {}),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.builders import small_kb
 
 import timeplex
 from timeplex.errors import DivergedError
@@ -22,7 +23,7 @@ GADGETS = {"recurrence": {"weight": 5.0}, "pair": {"form": "published-code", "tr
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(400, seed=0), seed=0)
+    return small_kb(400)
 
 
 @pytest.fixture(scope="module")

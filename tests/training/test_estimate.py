@@ -4,8 +4,8 @@ import time
 
 import pytest
 import torch
+from tests.builders import small_kb
 
-import timeplex
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import estimate as module
 from timeplex.training.estimate import estimate
@@ -18,7 +18,7 @@ GADGETS = {"recurrence": {}, "pair": {"form": "published-code", "try_weights": [
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(400, seed=0), seed=0)
+    return small_kb(400)
 
 
 def recipe(**settings: object) -> Recipe:

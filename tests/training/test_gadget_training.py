@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.builders import small_kb
 
 import timeplex
 from timeplex.errors import InputError
@@ -23,7 +24,7 @@ BOTH = {"recurrence": {"weight": 5.0, "learning_rate": 0.5}, "pair": {"weight": 
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(600, seed=0), seed=0)
+    return small_kb(600)
 
 
 def recipe(**settings: object) -> Recipe:
@@ -152,7 +153,7 @@ def test_a_finished_run_serves_as_base(kb: TemporalKB, tmp_path: Path) -> None:
 
 def test_a_base_of_another_kb_or_recipe_is_refused(kb: TemporalKB, tmp_path: Path) -> None:
     Trainer(kb, recipe().without_gadgets(), tmp_path / "base").fit()
-    other = timeplex.split_randomly(timeplex.generate(300, seed=1), seed=0)
+    other = small_kb(300, seed=1)
     for data, settings, what in ((other, recipe(), "KB"), (kb, recipe(seed=5), "recipe")):
         with pytest.raises(InputError, match=f"another {what}"):
             Trainer(data, settings, tmp_path / "run", base=tmp_path / "base")

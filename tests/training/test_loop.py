@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.builders import small_kb
 
-import timeplex
 from timeplex.errors import DamagedError, InputError
 from timeplex.files import write_whole
 from timeplex.kb.facts import TemporalKB
@@ -25,7 +25,7 @@ SMALL = {"epochs": 3, "batch_size": 64, "precision": "float32"}
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(400, seed=0), seed=0)
+    return small_kb(400)
 
 
 def recipe(model: str = "timeplex-base", **settings: object) -> Recipe:
@@ -76,7 +76,7 @@ def test_resumed_equals_straight(name: str, kb: TemporalKB, tmp_path: Path) -> N
 @pytest.mark.parametrize("model", sorted(MODELS))
 def test_every_model_learns(model: str) -> None:
     """On a KB with a pattern each model ends far above chance and above where it began."""
-    kb = timeplex.split_randomly(timeplex.generate(600, seed=1), seed=0)
+    kb = small_kb(600, seed=1)
     extra: dict[str, object] = {}
     if model in ("hyte", "transe"):
         extra = {"loss": "margin", "negatives": 30, "margin": 2.0}

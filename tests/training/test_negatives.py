@@ -5,8 +5,8 @@ from math import exp, log
 import numpy as np
 import pytest
 import torch
+from tests.builders import placed_of, small_kb
 
-import timeplex
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
@@ -19,8 +19,7 @@ CPU = torch.device("cpu")
 
 
 def facts(s: list[int], o: list[int]) -> PlacedFacts:
-    zeros = np.zeros(len(s), np.int64)
-    return PlacedFacts(np.array(s), zeros, np.array(o), zeros, zeros)
+    return placed_of((*pair, 0, 0) for pair in zip(s, [0] * len(s), o, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_golds_are_added_without_weight() -> None:
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(300, seed=0), seed=0)
+    return small_kb(300)
 
 
 @pytest.mark.parametrize("inverse", [False, True])

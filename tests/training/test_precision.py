@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.builders import small_kb
 
-import timeplex
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
@@ -33,7 +33,7 @@ def nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(300, seed=0), seed=0)
+    return small_kb(300)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def makes_large_products(recipe: Recipe) -> bool:
 def test_recipes_of_the_benchmarks_use_the_units_that_there_are() -> None:
     """As they always did, so that recorded results mean the same."""
     checked = 0
-    for path in sorted((ROOT / "recipes").rglob("*.toml")):
+    for path in sorted(recipes.SHIPPED.rglob("*.toml")):
         recipe = recipes.read(path)
         kind = model_class(recipe.model)
         if makes_large_products(recipe):

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from timeplex.errors import InputError
+from timeplex.errors import InputError, UnknownNameError
 from timeplex.training import recipe as recipes
 from timeplex.training.recipe import Recipe
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = sorted((ROOT / "recipes").rglob("*.toml"))
+SHIPPED = sorted(recipes.SHIPPED.rglob("*.toml"))
 METHODS = ("complex", "ta", "hyte", "de-simple", "tnt-complex", "timeplex-base", "timeplex")
 
 
@@ -24,7 +23,7 @@ def test_shipped_recipes_parse(path: Path) -> None:
 
 @pytest.mark.parametrize("dataset", sorted({path.parent.name for path in SHIPPED}))
 def test_timeplex_is_its_base_and_gadgets(dataset: str) -> None:
-    whole, base = (recipes.read(ROOT / "recipes" / dataset / f"{name}.toml") for name in ("timeplex", "timeplex-base"))
+    whole, base = (recipes.read(f"{dataset}/{name}") for name in ("timeplex", "timeplex-base"))
     assert whole.without_gadgets() == base
 
 
@@ -39,6 +38,33 @@ def test_a_recipe_can_extend_another(tmp_path: Path) -> None:
         (tmp_path / "second.toml").write_text(f'extends = "{wrong}.toml"\n')
         with pytest.raises(InputError, match=what):
             recipes.read(tmp_path / "second.toml")
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_a_name_means_the_shipped_recipe(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"{path.parent.name}/{path.stem}"
+    monkeypatch.chdir(tmp_path)
+    assert recipes.read(name) == recipes.read(path)
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_text("epochs = 1")  # such as in a KB folder that somebody sent
+    assert recipes.read(name) == recipes.read(path)
+    (tmp_path / f"{name}.toml").write_text("epochs = 1")
+    assert recipes.read(f"{name}.toml").epochs == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("yago11k/timplex", "Did you mean 'yago11k/timeplex'?"),
+        ("yago/complex", "Did you mean 'yago11k/complex'?"),
+        ("mine", "Give a TOML file, or a name such as 'yago11k/timeplex'."),
+    ],
+)
+def test_an_unknown_recipe(name: str, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnknownNameError) as caught:
+        recipes.read(name)
+    assert str(caught.value) == f"There is no recipe {name!r}. {hint}"
 
 
 def test_every_cell_of_the_papers_table_has_a_recipe() -> None:

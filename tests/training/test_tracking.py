@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.builders import small_kb
 
-import timeplex
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.training import tracking
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def kb() -> TemporalKB:
-    return timeplex.split_randomly(timeplex.generate(200, seed=0), seed=0)
+    return small_kb(200)
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,6 @@ app = typer.Typer(
     help="Temporal knowledge bases: facts with time spans, what is missing in them and what is wrong.",
     epilog="Example: timeplex stats sample",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

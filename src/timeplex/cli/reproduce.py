@@ -23,20 +23,24 @@ def reproduce(
     seeds: int | None = typer.Option(None, min=1, help="How many seeds (else 3 for yago11k, 1 elsewhere)."),
     runs: Path = typer.Option(Path("runs"), metavar="DIR", help="Where run folders are, or will be."),
     results: Path = typer.Option(Path("results"), metavar="DIR", help="Where results are recorded."),
+    recipes: Path | None = typer.Option(
+        None, metavar="DIR", help="Your own recipes, DIR/<dataset>/<model>.toml (else those of timeplex)."
+    ),
     docs: Path = typer.Option(Path("docs"), metavar="DIR", help="Where results.md and figures are written."),
     again: bool = typer.Option(False, "--again", help="Evaluate what is recorded once more."),
     train: bool = typer.Option(True, "--train/--no-train", help="Train what is missing, or only use finished runs."),
     device: str = DEVICE_OPTION,
     data_dir: Path | None = DATA_DIR_OPTION,
 ) -> None:
-    """Regenerate the paper's tables and figures: train from recipes/ what is missing, evaluate, write docs/results.md.
+    """Regenerate the paper's tables and figures: train what is missing, evaluate, write docs/results.md.
 
-    What is recorded in results/ is not done again. Ctrl-C is safe: the same command goes on.
+    What is recorded in results/ is not done again; where nothing is, the results that come with timeplex are shown.
+    Ctrl-C is safe: the same command goes on.
 
     Example: timeplex reproduce --table link --dataset yago11k
     """
+    from timeplex import __version__
     from timeplex.errors import Stopped
-    from timeplex.reproduce import Audience
     from timeplex.reproduce import reproduce as regenerate
 
     try:
@@ -48,12 +52,14 @@ def reproduce(
             seeds=seeds,
             runs=runs,
             results=results,
+            recipes=recipes,
             docs=docs,
             again=again,
             train=train,
             device=device,
             data_dir=data_dir,
-            audience=Audience(_tell, lambda: training_display(False)),
+            on_step=_tell,
+            display=lambda: training_display(False),
         )
     except Stopped as stopped:
         say("Stopped. The same command goes on.")
@@ -61,8 +67,11 @@ def reproduce(
     for table in done.tables:
         for line in [*table.splitlines(), ""]:
             say(line)
-    lacking = f" No result yet: {done.absent} of {counted(done.runs, 'run')}." if done.absent else ""
-    say(f"{done.page} is written, with {counted(len(done.figures), 'figure')}.{lacking}")
+    if done.shipped:
+        say(f"Recorded with timeplex {__version__}. To train and measure here, give --again.")
+    if done.page is not None:
+        lacking = f" No result yet: {done.absent} of {counted(done.runs, 'run')}." if done.absent else ""
+        say(f"{done.page} is written, with {counted(len(done.figures), 'figure')}.{lacking}")
 
 
 def _tell(step: "Step") -> None:

@@ -4,9 +4,9 @@ plan            which runs each table and figure needs
 published.toml  the numbers of the paper
 records         what was measured, kept as JSON in `results/`
 measure         a trained run → all figures that the tables need
-work            train what is missing, resume what was cut off, evaluate, record
+runner          train what is missing, resume what was cut off, evaluate, record
 figures         what the figures show, and drawing it
-tables          the records → docs/results.md
+tables          the records → docs/results.md, by the template results.md; whether something is missing there
 
 Reading records and writing the page does not import torch.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from timeplex.errors import InputError
 
@@ -33,26 +33,27 @@ class Step:
     left: float | None
 
 
-@dataclass(frozen=True)
-class Audience:
-    """Who hears of it: `tell` of each step, and what `training()` gives of each batch."""
-
-    tell: Callable[[Step], None] = lambda step: None
-    training: "Callable[[], AbstractContextManager[Listener | None]]" = nullcontext
-
-
-SILENT = Audience()
+Display: TypeAlias = "Callable[[], AbstractContextManager[Listener | None]]"
+"""Opened around each training: what it gives hears of each batch."""
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of it: the page, the pictures, the tables that were named as text, and how many runs lack a result."""
+    """What came of it.
 
-    page: Path
-    figures: Sequence[str]
+    tables     those that were named, as text
+    page       docs/results.md; None where results that come with timeplex were shown and no figure was named
+    figures    the pictures beside the page
+    runs       how many runs are asked for, and `absent`, how many of them have no result
+    shipped    whether the results are those that come with timeplex
+    """
+
     tables: Sequence[str]
+    page: Path | None
+    figures: Sequence[str]
     runs: int
     absent: int
+    shipped: bool
 
 
 def reproduce(
@@ -64,41 +65,50 @@ def reproduce(
     seeds: int | None = None,
     runs: str | Path = "runs",
     results: str | Path = "results",
+    recipes: str | Path | None = None,
     docs: str | Path = "docs",
     again: bool = False,
     train: bool = True,
     device: str = "auto",
     data_dir: str | Path | None = None,
-    audience: Audience = SILENT,
+    on_step: Callable[[Step], None] = lambda step: None,
+    display: Display = nullcontext,
 ) -> Reproduced:
     """Regenerate tables and figures of the paper, all if none is named, and write docs/results.md with them.
 
-    What is missing is trained from recipes/ (or left out, without `train`) and evaluated; what is recorded in `results`
-    is not done again, unless `again`.
+    What is missing is trained (or left out, without `train`) and evaluated; what is recorded in `results` is not done
+    again, unless `again`. Where nothing is recorded, the results that come with timeplex are shown. `recipes` is a
+    folder of your own with <dataset>/<model>.toml.
 
     >>> from timeplex.reproduce import reproduce
-    >>> reproduce(["link"], datasets=["yago11k"]).page                                      # doctest: +SKIP
+    >>> reproduce(["link"], datasets=["yago11k"]).tables                                    # doctest: +SKIP
     """
     from timeplex.reproduce import figures as pictures
-    from timeplex.reproduce.plan import Wish
-    from timeplex.reproduce.records import Results
+    from timeplex.reproduce.plan import Request
+    from timeplex.reproduce.records import SHIPPED, Results
     from timeplex.reproduce.tables import ALL, is_complete, write
 
-    wish, recorded = Wish.of(tables, figures, datasets, models, seeds), Results(Path(results))
-    if not wish.cells() and "stats" not in wish.tables:
+    request, recorded = Request.of(tables, figures, datasets, models, seeds), Results(Path(results))
+    if not request.cells() and "stats" not in request.tables:
         raise InputError("No table or figure that is asked for needs such a run.", "Leave out --model or --dataset.")
-    if again or not is_complete(wish, recorded):
-        from timeplex.reproduce.work import Workshop, do
+    shipped = not (again or recipes) and recorded.is_empty and is_complete(request, Results(SHIPPED))
+    if shipped:
+        recorded = Results(SHIPPED)
+    elif again or not is_complete(request, recorded):
+        from timeplex.reproduce.runner import Workspace, run_missing
+        from timeplex.training import recipe
 
         where = None if data_dir is None else Path(data_dir)
-        workshop = Workshop(Path(runs), recorded, Path("recipes"), where, device)
-        do(wish, workshop, audience, again=again, train=train)
+        workspace = Workspace(Path(runs), recorded, Path(recipes or recipe.SHIPPED), where, device)
+        run_missing(request, workspace, again=again, train=train, on_step=on_step, display=display)
     if recorded.is_empty:
         raise InputError(
             f"{results} has no results, and {runs} no finished run to evaluate.", "Leave out --no-train to train."
         )
-    drawn = pictures.draw(recorded, Path(docs) / "figures")
-    page = write(recorded, Path(docs))
-    texts = [ALL[name](recorded, wish.datasets) for name in wish.tables] if tables else []
-    absent = sum(not recorded.has(cell) for cell in wish.cells())
-    return Reproduced(page, drawn, texts, len(wish.cells()), absent)
+    texts = [ALL[name](recorded, request.datasets) for name in request.tables] if tables else []
+    page, drawn = None, []
+    if not shipped or request.figures:  # a page about everything, in somebody's folder, was not asked for
+        drawn = pictures.draw(recorded, Path(docs) / "figures")
+        page = write(recorded, Path(docs))
+    absent = sum(not recorded.has(cell) for cell in request.cells())
+    return Reproduced(texts, page, drawn, len(request.cells()), absent, shipped)

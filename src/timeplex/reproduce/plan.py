@@ -83,8 +83,8 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Wish:
-    """What the user asked for. Nothing named of a kind means all of it; a table named alone means no figure."""
+class Request:
+    """What is asked for. Nothing named of a kind means all of it; a table named alone means no figure."""
 
     tables: tuple[str, ...]
     figures: tuple[str, ...]
@@ -100,7 +100,7 @@ class Wish:
         datasets: Sequence[str] = (),
         models: Sequence[str] = (),
         seeds: int | None = None,
-    ) -> "Wish":
+    ) -> "Request":
         """Check the names."""
         everything = not tables and not figures
         return cls(

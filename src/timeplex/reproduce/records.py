@@ -36,6 +36,9 @@ MEASURED = ("test", "valid", "filters", "ordering", "decoders", "valid_decoders"
 TEST_MRR = ("by_seed", "0", "test", "published-code", "mrr")
 """Where a record has what models are compared by."""
 
+SHIPPED = Path(str(files("timeplex") / "reproduce" / "results"))
+"""What was recorded before the release: a part of the wheel, made of results/ of the repository."""
+
 OTHER = ("stats", "significance")
 """Files of a data set that are no models."""
 

@@ -1,4 +1,4 @@
-"""The tables of docs/results.md from records and the paper's numbers, in Markdown."""
+"""The tables of docs/results.md from records and the paper's numbers, in Markdown, and the page itself."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from pathlib import Path
 from timeplex.datasets.benchmarks import BENCHMARKS
 from timeplex.files import write_whole
 from timeplex.reproduce.figures import likeliest, shows
-from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, PAIRS, SEEDS, TABLES, Cell, Wish
+from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, PAIRS, SEEDS, TABLES, Cell, Request
 from timeplex.reproduce.records import Results, Values, command, figure, pair_name, printed, published
 from timeplex.text import counted
 
@@ -269,7 +269,7 @@ def births(results: Results) -> str:
 def missing(results: Results) -> str:
     """What has no result yet, and how to get it."""
     absent: dict[str, dict[str, list[int]]] = {}
-    cells = Wish.of().cells()
+    cells = Request.of().cells()
     for cell in cells:
         if not results.has(cell):
             absent.setdefault(cell.dataset, {}).setdefault(cell.model, []).append(cell.seed)
@@ -331,6 +331,8 @@ ALL: dict[str, Callable[..., str]] = {
 """The tables that can be asked for."""
 
 
+# The page -------------------------------------------------------------------------------------------------------------
+
 NAME = "results.md"
 PLACE = re.compile(r"^\[\[(\w+)(?: ([\w-]+))?\]\]$", re.MULTILINE)
 
@@ -381,13 +383,13 @@ def write(results: Results, docs: Path) -> Path:
     return path
 
 
-def is_complete(wish: Wish, results: Results) -> bool:
+def is_complete(request: Request, results: Results) -> bool:
     """Whether nothing is left to be trained, evaluated, counted, compared or gathered."""
     return (
-        all(results.has(cell) for cell in wish.cells())
-        and not ("stats" in wish.tables and any(not results.read(f"{each}/stats") for each in wish.datasets))
-        and not ("link" in wish.tables and any(not _is_compared(each, results) for each in wish.datasets))
-        and all(_is_gathered(name, wish, results) for name in wish.figures)
+        all(results.has(cell) for cell in request.cells())
+        and not ("stats" in request.tables and any(not results.read(f"{each}/stats") for each in request.datasets))
+        and not ("link" in request.tables and any(not _is_compared(each, results) for each in request.datasets))
+        and all(_is_gathered(name, request, results) for name in request.figures)
     )
 
 
@@ -395,7 +397,7 @@ def _is_compared(dataset: str, results: Results) -> bool:
     return len(results.comparisons(dataset)) == len(PAIRS)
 
 
-def _is_gathered(name: str, wish: Wish, results: Results) -> bool:
+def _is_gathered(name: str, request: Request, results: Results) -> bool:
     found, (datasets, models) = results.read(f"figures/{name}") or {}, FIGURES[name]
-    cells = [Cell(dataset, model, 0) for dataset in datasets for model in models if dataset in wish.datasets]
+    cells = [Cell(dataset, model, 0) for dataset in datasets for model in models if dataset in request.datasets]
     return all(shows(name, found, cell) for cell in cells)

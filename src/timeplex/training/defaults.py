@@ -39,7 +39,7 @@ def recipe_for(
     recipe: Recipe | str | Path | None = None,
     settings: Iterable[str] | Mapping[str, Any] = (),
 ) -> Recipe:
-    """A recipe, that of a file, or one that suits the KB (for a model, if it is named); with some settings.
+    """A recipe, one by its name or path, or one that suits the KB (for a model, if it is named); with some settings.
 
     `model` may be `path/to/file.py:name`, also beside a file: no recipe can name one.
     """
@@ -52,7 +52,7 @@ def recipe_for(
     if recipe is None:
         recipe = suitable(kb, name)
     elif not isinstance(recipe, Recipe):
-        recipe = recipes.read(Path(recipe), own)
+        recipe = recipes.read(recipe, own)
     return recipe.with_settings(settings)
 
 

@@ -1,17 +1,23 @@
 """The recipe: everything that decides how a model is trained. A TOML file in, JSON saved with the run."""
 
+import difflib
+import os
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from timeplex.errors import InputError
+from timeplex.errors import InputError, UnknownNameError
 from timeplex.files import parse_toml, read_toml
 from timeplex.gadgets import GADGETS
 from timeplex.models.base import Model, tuned
 from timeplex.models.loading import file_digest, model_class, names_file
 from timeplex.text import quoted
+
+SHIPPED = Path(str(files("timeplex") / "recipes"))
+"""The recipes that come with timeplex: <dataset>/<model>.toml."""
 
 MOST_EXTENDED = 10
 """A recipe extends at most so many others."""
@@ -225,11 +231,13 @@ def parse(values: dict[str, Any], source: str) -> Recipe:
         raise InputError(f"{source}: {key}: {problem}.", f"It was given {quoted(first['input'])}.") from error
 
 
-def read(path: Path, own: type[Model] | None = None) -> Recipe:
-    """Read a recipe from a TOML file. `extends = "other.toml"` begins with another one of the same folder.
+def read(given: str | Path, own: type[Model] | None = None) -> Recipe:
+    """Read a shipped recipe, by its name such as `yago11k/timeplex`, or a TOML file, by its path.
 
-    `own` is a model of the caller's own, which the file may name or leave out.
+    `extends = "other.toml"` begins with another one of the same folder. `own` is a model of the caller's own, which the
+    file may name or leave out.
     """
+    path = _located(Path(given))
     values = _values(path)
     if own is not None:
         stated = plain_name(values.get("model", own.name))
@@ -237,6 +245,21 @@ def read(path: Path, own: type[Model] | None = None) -> Recipe:
             raise InputError(f"{path} is for the model {stated!r}, not {own.name!r}.", "Leave out one of them.")
         values["model"] = own.name
     return parse(values, str(path))
+
+
+def _located(given: Path) -> Path:
+    """The file of a recipe. A shipped name always means the shipped one: no folder that is named like a data set can
+    put a file of its own in its place.
+    """
+    name = given.as_posix()
+    shipped = [path.relative_to(SHIPPED).with_suffix("").as_posix() for path in SHIPPED.glob("*/*.toml")]
+    if name in shipped:
+        return SHIPPED / f"{name}.toml"
+    if given.suffix != ".toml" and not os.path.exists(given):  # noqa: PTH110 - `Path.exists` raises for a long name
+        close = difflib.get_close_matches(name, shipped, n=1)
+        hint = f"Did you mean {close[0]!r}?" if close else "Give a TOML file, or a name such as 'yago11k/timeplex'."
+        raise UnknownNameError(f"There is no recipe {quoted(name)}.", hint)
+    return given
 
 
 def plain_name(model: Any) -> Any:
