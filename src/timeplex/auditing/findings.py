@@ -12,7 +12,6 @@ import polars as pl
 from timeplex.auditing.base import Found
 from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
-from timeplex.kb import spans
 from timeplex.kb.facts import SPLITS
 from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import parquet_frame
@@ -163,7 +162,7 @@ def rank(case: AuditContext, found: Iterable[Found]) -> Findings:
 def _table(case: AuditContext, found: Found) -> pl.DataFrame:
     """The findings of a rule as rows of `SCHEMA`; ranks and suspicions are to be filled in."""
     of, entities, relations = case.facts[found.fact], case.kb.entities.names, case.kb.relations.names
-    known = (of.begin != spans.OPEN_BEGIN, of.end != spans.OPEN_END)
+    known = (of.has_begin, of.has_end)
     return pl.DataFrame(
         {
             "rank": np.zeros(len(found), np.int64),

@@ -255,10 +255,6 @@ class _DateColumn:
         """How many rows state nothing, the year, the month, the day. Shape (4,)."""
         return np.bincount(self.parsed.precision, weights=self.counts, minlength=4).astype(np.int64)
 
-    def having(self, state: State) -> Bools:
-        """Which rows have a date of this state."""
-        return self.rows_of(self.parsed.state == state)
-
     def rows_of(self, wanted: Bools) -> Bools:
         """Which rows have one of the distinct dates that are wanted."""
         return wanted[self.codes] if wanted.any() else np.zeros(len(self.codes), bool)

@@ -10,8 +10,7 @@ from timeplex.auditing.base import Block, Found, Rule, either, register
 from timeplex.auditing.case import CERTAIN, AuditContext, trust
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.auditing.rules.lifespan import happens_once
-from timeplex.kb import spans
-from timeplex.kb.facts import pair_key
+from timeplex.kb.facts import pair_key, split_key
 
 MOST_EXCEPTIONS = 0.05
 
@@ -37,7 +36,7 @@ def _two_dates(case: AuditContext) -> list[Block]:
     one, other = rows[at], rows[at + 1]
     firsts = np.append(True, ~same)[: len(rows)]
     cases = np.bincount(facts.r[rows[firsts]], minlength=relations)
-    broken = np.bincount(np.unique(pair_key(facts.r[one], facts.s[one])) >> 32, minlength=relations)
+    broken = np.bincount(split_key(np.unique(pair_key(facts.r[one], facts.s[one])))[0], minlength=relations)
     own = np.isin(np.arange(relations), [table["relation"] for table in case.own.of("contradiction")])
     mined = (cases >= LEAST_CASES) & (broken <= MOST_EXCEPTIONS * cases) & happens_once(case)
     sure = np.where(own, CERTAIN, np.where(mined, trust(broken, cases), 0.0))
@@ -70,7 +69,7 @@ def _stated_twice(case: AuditContext) -> list[Block]:
     facts, relations = case.facts, len(case.kb.relations)
     # In canonical order the spans of a triple stand side by side, by their begins.
     same = (np.diff(facts.s) == 0) & (np.diff(facts.r) == 0) & (np.diff(facts.o) == 0)
-    dated = (facts.begin != spans.OPEN_BEGIN) | (facts.end != spans.OPEN_END)
+    dated = facts.dated
     # A later span may begin in the instant in which the earlier one ends.
     together = (np.diff(facts.begin) == 0) | (np.diff(facts.end) == 0)
     overlap = facts.begin[1:] < np.minimum(facts.end[:-1], facts.end[1:])

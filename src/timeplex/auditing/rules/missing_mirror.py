@@ -81,7 +81,7 @@ def _meant(facts: Facts, rows: Ints) -> Ints:
     order = np.argsort(offered, kind="stable")
     place = np.minimum(np.searchsorted(offered[order], wanted), max(len(rows) - 1, 0))
     at = order[place]
-    dated = (facts.begin[rows] != spans.OPEN_BEGIN) | (facts.end[rows] != spans.OPEN_END)
+    dated = facts.dated[rows]
     return np.where((offered[at] == wanted) & dated, rows[at], -1)
 
 

@@ -53,7 +53,7 @@ def _successions(case: AuditContext, side: str) -> tuple[Ints, Ints]:
     """
     facts = case.facts
     entity, partner = (facts.s, facts.o) if side == "subject" else (facts.o, facts.s)
-    rows = np.flatnonzero((facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END))
+    rows = np.flatnonzero(facts.closed)
     rows = rows[np.lexsort((facts.end[rows], facts.begin[rows], facts.r[rows], entity[rows]))]
     new = np.append(True, (np.diff(entity[rows]) != 0) | (np.diff(facts.r[rows]) != 0))[: len(rows)]
     # Lifting each group above the one before makes one running maximum serve all groups at once.
