@@ -192,9 +192,6 @@ def _table(case: AuditContext, found: Found) -> pl.DataFrame:
     )
 
 
-pass
-
-
 def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
     """A table of findings as `timeplex audit -o` writes it; only the columns that tell findings apart are kept."""
     if isinstance(source, pl.DataFrame):
