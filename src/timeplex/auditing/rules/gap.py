@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, either, register
-from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
+from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext, Tally
 from timeplex.auditing.evidence import nearer
 from timeplex.kb.facts import pair_key
 from timeplex.typing import Ints
@@ -100,7 +100,7 @@ def _limited(case: AuditContext, own: dict[str, Any]) -> list[Block]:
         case,
         first,
         second,
-        CERTAIN,
+        Tally(CERTAIN),
         lambda place: f"By your rule {rule}, but here it is {case.length(gap[place])}.",
         lambda place, row: case.better_date(row),
     )

@@ -9,7 +9,7 @@ object).
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.case import AuditContext, tally
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb.facts import pair_key, split_key
 from timeplex.typing import Bools, Codes
@@ -101,10 +101,7 @@ def _outside(
     cases = np.bincount(facts.r[rows], minlength=number)
     broken = np.bincount(facts.r[rows[wrong]], minlength=number)
     mined = (cases >= LEAST_CASES) & (cases - broken >= LEAST_WITHIN * cases)
-    sure = np.full(number, CERTAIN) if own else np.where(mined, trust(broken, cases), 0.0)
-    counted = np.zeros(number, np.int64) if own else cases
     one, other = rows[wrong], limit[wrong]
-    of = facts.r[one]
 
     def message(place: int) -> str:
         row, what = int(one[place]), case.fact(int(other[place]))
@@ -116,13 +113,4 @@ def _outside(
         side = "later" if event == "birth" else "earlier"
         return f"{end} {case.date(date[row])} → {case.date(bound[wrong][place])} or {side}?"
 
-    return either(
-        case,
-        one,
-        other,
-        sure[of],
-        message,
-        suggestion,
-        holds=(counted - np.minimum(broken, counted))[of],
-        cases=counted[of],
-    )
+    return either(case, one, other, tally(facts.r[one], broken, cases, mined, own), message, suggestion)
