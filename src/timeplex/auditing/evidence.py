@@ -146,8 +146,6 @@ def nearer(group: Ints, distance: Ints) -> Ints:
     return result
 
 
-pass
-
 ERRORS = 0.04
 """π, the share of wrong dates that is expected before looking at a KB."""
 LEAST_CASES = 20

@@ -244,8 +244,6 @@ class SyntheticSpec:
         return Years.weighted(length.first, length.chances * start.chance_by(self.last_year - length.values))
 
 
-pass
-
 FEWEST, MOST = 100, 10_000_000
 PILOT = 1000  # couples drawn first, to know how many facts a couple has
 

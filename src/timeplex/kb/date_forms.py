@@ -98,8 +98,6 @@ PARTS = _parts()
 """`late` is the third of three parts, `q2` the second of four, `second half` the second of two."""
 
 
-pass
-
 MONTH = "(?:" + "|".join(sorted(month_numbers(), key=len, reverse=True)) + r")\.?"
 
 # ISO 8601 and its relatives

@@ -111,8 +111,6 @@ def _counted(text: pl.Series, format_: str) -> Dates:
     return made
 
 
-pass
-
 EXCEL = r"^[1-9][0-9]{4}(?:\.[0-9]+)?$"
 
 

@@ -278,11 +278,7 @@ class TemporalKB:
 
     def to_pandas(self) -> "pd.DataFrame":
         """`to_polars` as a pandas DataFrame (needs the `pandas` extra)."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
-        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+        return to_pandas(self.to_polars())
 
     @cached_property
     def digest(self) -> str:
@@ -317,6 +313,15 @@ class TemporalKB:
         from timeplex.kb.store import load
 
         return load(Path(folder))
+
+
+def to_pandas(frame: pl.DataFrame) -> "pd.DataFrame":
+    """A table as pandas has it."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
+    return pd.DataFrame(frame.to_dict(as_series=False))
 
 
 def _same(one: Facts, other: Facts) -> bool:

@@ -53,9 +53,6 @@ def _harmless(column: pl.Series) -> pl.Series:
     return column.replace(odd, pl.Series([harmless(text) for text in odd], dtype=pl.String))
 
 
-pass
-
-
 def write_file(kb: TemporalKB, path: Path, split: str | None = None, *, formulas: bool = True) -> None:
     """Write the facts of one split (all if None) in the format that the suffix names, packed if `.gz`.
 

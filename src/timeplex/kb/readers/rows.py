@@ -330,9 +330,6 @@ class _Scanner:
         return value
 
 
-pass
-
-
 def read_frame(frame: Any, *, source: str, split: str, columns: Columns) -> Table:
     """Read a DataFrame of any library that narwhals knows. Lines are row numbers from 1."""
     data = known_frame(frame, source)

@@ -52,8 +52,6 @@ class Table:
         return "begin" in self.rows.columns and "end" not in self.rows.columns
 
 
-pass
-
 KNOWN_NAMES = {
     "subject": (
         *("subject", "s", "head", "h", "source", "person", "entity", "player", "employee", "athlete", "politician"),
