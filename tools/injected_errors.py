@@ -20,8 +20,7 @@ import polars as pl
 
 from timeplex.auditing.findings import Findings
 from timeplex.errors import InputError
-from timeplex.kb import spans
-from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key
+from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key, split_key
 from timeplex.kb.names import Names
 from timeplex.kb.readers import read_folder
 from timeplex.kb.write import write_frame
@@ -60,7 +59,7 @@ def _with_facts(kb: TemporalKB, facts: Facts) -> TemporalKB:
 def _shift_dates(kb: TemporalKB, share: float, random: np.random.Generator) -> tuple[TemporalKB, Ints]:
     facts = kb.facts
     begin, end = facts.begin.astype(np.int64), facts.end.astype(np.int64)
-    known = begin != spans.OPEN_BEGIN, end != spans.OPEN_END
+    known = facts.has_begin, facts.has_end
     rows = _drawn(np.flatnonzero(known[0] | known[1]), kb, share, random)
     year = INSTANTS_A_YEAR[kb.granularity]
     years = random.integers(LEAST_YEARS, MOST_YEARS + 1, len(rows)) * random.choice([-1, 1], len(rows))
@@ -73,7 +72,7 @@ def _shift_dates(kb: TemporalKB, share: float, random: np.random.Generator) -> t
 def _replace_objects(kb: TemporalKB, share: float, random: np.random.Generator) -> tuple[TemporalKB, Ints]:
     facts = kb.facts
     pairs = np.unique(pair_key(facts.r, facts.o))
-    objects = np.bincount(pairs >> 32, minlength=len(kb.relations))
+    objects = np.bincount(split_key(pairs)[0], minlength=len(kb.relations))
     start = np.cumsum(objects) - objects
     rows = _drawn(np.flatnonzero(objects[facts.r] > 1), kb, share, random)
     relation = facts.r[rows]
@@ -82,13 +81,13 @@ def _replace_objects(kb: TemporalKB, share: float, random: np.random.Generator) 
     chosen = start[relation] + random.integers(0, objects[relation] - 1)
     chosen += chosen >= truth
     objects_now = facts.o.copy()
-    objects_now[rows] = pairs[chosen] & 0xFFFFFFFF
+    objects_now[rows] = split_key(pairs[chosen])[1]
     return _with_facts(kb, Facts(facts.s, facts.r, objects_now, facts.begin, facts.end)), rows
 
 
 def _swap_ends(kb: TemporalKB, share: float, random: np.random.Generator) -> tuple[TemporalKB, Ints]:
     facts = kb.facts
-    lasting = (facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END) & (facts.begin < facts.end)
+    lasting = facts.closed & (facts.begin < facts.end)
     rows = _drawn(np.flatnonzero(lasting), kb, share, random)
     order = {split: number for number, split in enumerate(SPLITS)}
     frame = kb.to_polars().sort(pl.col("split").replace_strict(order, return_dtype=pl.Int64), maintain_order=True)

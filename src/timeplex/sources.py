@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from timeplex.datasets import benchmarks, sample
 from timeplex.errors import InputError, UnknownNameError
@@ -13,12 +13,24 @@ from timeplex.kb.date_spellings import USUAL, DateStyle
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.readers import Opening, find_splits, from_frame, from_rows, read_files, read_folder
+from timeplex.kb.readers import Opening, find_splits, from_table, read_files, read_folder
 from timeplex.kb.readers.labels import read_labels
 from timeplex.kb.readers.opening import STANDARD_INPUT
 from timeplex.kb.readers.table import Columns
 from timeplex.text import did_you_mean
 from timeplex.typing import Progress
+
+
+class Options(TypedDict):
+    """What the readers of files and tables are told."""
+
+    columns: Columns
+    granularity: Granularity | None
+    merge_names: bool
+    style: DateStyle
+
+
+NO_OPTIONS = Options(columns=Columns(), granularity=None, merge_names=False, style=USUAL)
 
 
 def read(
@@ -76,25 +88,14 @@ def read(
     unit = _granularity(granularity)
     style = DateStyle(dayfirst, date_format, date_language, allow_unread_dates, keep_placeholders)
     opening = Opening(encoding, sheet, format, max_unpacked)
+    options = Options(columns=columns, granularity=unit, merge_names=merge_names, style=style)
     if isinstance(source, str | os.PathLike):
-        return _read_named(source, columns, unit, labels, opening, merge_names, style, data_dir, on_progress)
+        return _read_named(source, options, labels, opening, data_dir, on_progress)
     if isinstance(source, Sequence) and all(isinstance(part, str | os.PathLike) for part in source):
-        return read_files(
-            [Path(part) for part in source],
-            columns=columns,
-            granularity=unit,
-            opening=opening,
-            labels=None if labels is None else Path(labels),
-            merge_names=merge_names,
-            style=style,
-        )
+        return _with_labels(read_files([Path(part) for part in source], opening=opening, **options), labels)
     if opening != Opening():
         raise InputError("Encoding, sheet, format and max_unpacked are for files.", "Leave them out.")
-    if isinstance(source, Mapping):
-        source = _rows_of(source)
-    rows_given = isinstance(source, list | tuple | Iterator)
-    make = from_rows if rows_given else from_frame
-    return _with_labels(make(source, columns=columns, granularity=unit, merge_names=merge_names, style=style), labels)
+    return _with_labels(from_table(_rows_of(source) if isinstance(source, Mapping) else source, **options), labels)
 
 
 def _rows_of(columns: Mapping[Any, Any]) -> Iterator[dict[str, Any]]:
@@ -127,12 +128,9 @@ def _granularity(granularity: Granularity | str | None) -> Granularity | None:
 
 def _read_named(
     source: str | os.PathLike[str],
-    columns: Columns,
-    granularity: Granularity | None,
+    options: Options,
     labels: str | Path | None,
     opening: Opening,
-    merge_names: bool,
-    style: DateStyle,
     data_dir: str | Path | None,
     on_progress: Progress | None,
 ) -> TemporalKB:
@@ -141,7 +139,7 @@ def _read_named(
     path = Path(source)
     kind = None if ready_made else _kind(source)
     if ready_made or kind == "KB":
-        if columns.given or granularity or labels or merge_names or opening != Opening() or style != USUAL:
+        if labels or opening != Opening() or options != NO_OPTIONS:
             hint = "Columns, granularity, labels, encoding and the like are for files."
             raise InputError(f"{source} is a KB already.", hint)
         if source == "sample":
@@ -158,17 +156,8 @@ def _read_named(
                 f"{path} is a folder with neither a KB nor a train file.",
                 "Give a file, or a folder that `timeplex import` made or that has train.txt, valid.txt, test.txt.",
             )
-        kb = read_folder(path, columns=columns, granularity=granularity, merge_names=merge_names, style=style)
-        return _with_labels(kb, labels)
-    return read_files(
-        [path],
-        columns=columns,
-        granularity=granularity,
-        opening=opening,
-        labels=None if labels is None else Path(labels),
-        style=style,
-        merge_names=merge_names,
-    )
+        return _with_labels(read_folder(path, **options), labels)
+    return _with_labels(read_files([path], opening=opening, **options), labels)
 
 
 def _kind(source: str | os.PathLike[str]) -> str:

@@ -10,7 +10,7 @@ from tests.kb.random_kbs import facts_of, rows
 
 from timeplex.auditing import evidence as module
 from timeplex.auditing.case import AuditContext, _one_slip, trust
-from timeplex.auditing.evidence import ERRORS, ROUNDS, _blame, _numbered, _pairs, date_of, gather
+from timeplex.auditing.evidence import ERRORS, ROUNDS, _blame, _numbered, _pairs, gather
 from timeplex.auditing.own_rules import OwnRules
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
@@ -21,7 +21,7 @@ OPEN = spans.OPEN_BEGIN, spans.OPEN_END
 @given(rows(most=8))
 def test_all_pairs_of_small_crowds(table: list[tuple[int, int, int, int, int]]) -> None:
     facts = facts_of(table)
-    first, second, kind, even, _ = _pairs(facts, date_of(facts)[1])
+    first, second, kind, even, _ = _pairs(facts, facts.dated)
     ours = [frozenset(pair) for pair in zip(first.tolist(), second.tolist(), strict=True)]
     assert len(ours) == len(set(ours))
     assert all(len(pair) == 2 for pair in ours)
@@ -41,7 +41,7 @@ def test_a_large_crowd_is_met_in_part() -> None:
 
 def test_the_date_of_a_fact() -> None:
     facts = facts_of([(0, 0, 1, 5, 9), (0, 0, 1, OPEN[0], 9), (0, 0, 1, 5, OPEN[1]), (0, 0, 1, *OPEN)])
-    date, known = date_of(facts)
+    date, known = facts.date, facts.dated
     assert date[:3].tolist() == [5, 9, 5]
     assert known.tolist() == [True, True, True, False]
 
@@ -58,7 +58,7 @@ def test_the_stranger_is_blamed_and_not_its_neighbours() -> None:
     case = AuditContext.of(read(table), OwnRules())
     of = case.evidence
     person = case.kb.entities.id("person 020")
-    rows = case.facts.of_entity(person)
+    rows = np.flatnonzero((case.facts.s == person) | (case.facts.o == person))
     wrong = dict(
         zip(
             [case.relation(case.facts.r[row]) for row in rows if case.facts.s[row] == person],

@@ -1,10 +1,8 @@
 """Predicted spans: by hand, against literal oracles, and the laws of both decoders."""
 
-import json
 from fractions import Fraction
 
 import numpy as np
-import polars as pl
 import pytest
 import torch
 from hypothesis import given, settings
@@ -23,7 +21,6 @@ from timeplex.evaluation.time_prediction import Thresholds, fit_thresholds, pred
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
-from timeplex.kb.names import Names
 from timeplex.kb.timeline import Timeline
 from timeplex.typing import Floats
 
@@ -196,17 +193,6 @@ def test_only_facts_with_both_ends_are_judged() -> None:
 def test_thresholds_need_dev_facts() -> None:
     with pytest.raises(InputError, match="both a begin and an end"):
         fit_thresholds(SCORER, facts((0, 0, 2001, OPEN)), THREE, "grid", relations=1)
-
-
-def test_thresholds_survive_json() -> None:
-    names = Names(pl.Series(["playsFor", "wasBornIn"]))
-    before = thresholds(1 / 3, 0.1)
-    after = Thresholds.from_dict(json.loads(json.dumps(before.to_dict(names))), names)
-    assert after.rule == before.rule
-    assert after.theta.tolist() == before.theta.tolist()
-    assert before.to_dict(names)["theta"] == {"playsFor": 1 / 3, "wasBornIn": 0.1}
-    with pytest.raises(InputError, match="worksAt"):
-        Thresholds.from_dict(before.to_dict(names), Names(pl.Series(["playsFor", "wasBornIn", "worksAt"])))
 
 
 # Expected aeIOU -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.kb.random_kbs import Row, facts_of, kb_of, kbs, labelled, named, rows
 
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import SPLITS, Facts, Index, TemporalKB, pair_key
+from timeplex.kb.facts import SPLITS, Facts, Index, TemporalKB, pair_key, split_key
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
 from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
@@ -63,9 +63,7 @@ def test_look_ups_find_what_a_scan_finds(facts: list[Row]) -> None:
         expected = [row for row, s, r, _ in numbered if (s, r) == (entity, relation)]
         assert stored.of_subject_relation(entity, relation).tolist() == expected
         expected = [row for row, _, r, o in numbered if (r, o) == (relation, entity)]
-        assert stored.of_relation_object(relation, entity).tolist() == expected
-    for entity in ENTITIES:
-        assert stored.of_entity(entity).tolist() == [row for row, s, _, o in numbered if entity in (s, o)]
+        assert stored.by_relation_object.rows(int(pair_key(relation, entity))).tolist() == expected
     for one, other in product(ENTITIES, ENTITIES):
         expected = [row for row, s, _, o in numbered if {s, o} == {one, other}]
         assert stored.of_pair(one, other).tolist() == expected
@@ -233,3 +231,18 @@ def test_a_kb_cannot_be_a_key(names: Names) -> None:
     for value in (kb, names, kb.timeline()):
         with pytest.raises(TypeError, match="unhashable"):
             hash(value)
+
+
+@given(rows())
+def test_which_dates_are_known(facts: list[Row]) -> None:
+    stored = facts_of(facts)
+    known = [(row[3] != OPEN_BEGIN, row[4] != OPEN_END) for row in facts]
+    assert stored.closed.tolist() == [all(ends) for ends in known]
+    assert stored.dated.tolist() == [any(ends) for ends in known]
+    expected = [row[3] if begins else row[4] for row, (begins, _) in zip(facts, known, strict=True)]
+    assert stored.date.tolist() == expected
+
+
+def test_a_key_is_split_again() -> None:
+    first, second = np.array([0, 5, 2**31 - 1]), np.array([2**31 - 1, 0, 7])
+    assert [part.tolist() for part in split_key(pair_key(first, second))] == [first.tolist(), second.tolist()]

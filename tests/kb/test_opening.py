@@ -18,6 +18,7 @@ from tests.strategies import sheet, triples, write
 
 from timeplex.errors import InputError
 from timeplex.kb.readers import Opening, read_files, sniffed
+from timeplex.kb.readers.labels import read_labels
 from timeplex.kb.readers.opening import FREE, file_bytes, unpacked
 from timeplex.sources import read
 
@@ -66,7 +67,7 @@ def test_pipes_sockets_devices_and_folders_are_refused(tmp_path: Path) -> None:
             with pytest.raises(InputError, match=message):
                 read_files([tmp_path / name])
             with pytest.raises(InputError, match=message):
-                read_files([write(tmp_path, "f.csv", CSV)], labels=tmp_path / name)
+                read_labels(tmp_path / name)
 
 
 def test_every_verb_with_a_file_refuses_pipes(tmp_path: Path) -> None:

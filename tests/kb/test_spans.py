@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timeplex.kb import spans
-from timeplex.kb.spans import ALLEN, OPEN_BEGIN, OPEN_END
+from timeplex.kb.spans import OPEN_BEGIN, OPEN_END
 
 # The world is 0 … 7. In the oracle an open end reaches well out of it, to −100 or 107.
 LEAST, MOST = -100, 107
@@ -55,13 +55,6 @@ def test_intersection_has_the_common_instants() -> None:
 def test_hull_has_all_between() -> None:
     found = [instants(*span) for span in zip(*spans.hull(A, B), strict=True)]
     assert found == on_pairs(lambda one, other: set(range(min(one | other), max(one | other) + 1)))
-
-
-def test_gap_counts_what_is_strictly_between() -> None:
-    def between(one: set[int], other: set[int]) -> int:
-        return len(set(range(min(one | other), max(one | other) + 1)) - one - other)
-
-    assert spans.gap(A, B).tolist() == on_pairs(between)
 
 
 def test_open_ends() -> None:
@@ -123,40 +116,9 @@ def test_union_of_one_span() -> None:
     assert [part.tolist() for part in spans.union((3, 5))] == [[3], [5], [0]]
 
 
-# Allen's relations
-
-# By the inclusive instants of both, with the infinite ones of open ends at the same far place.
-DEFINITIONS: dict[str, Callable[[set[int], set[int]], bool]] = {
-    "before": lambda one, other: max(one) + 1 < min(other),
-    "meets": lambda one, other: max(one) + 1 == min(other),
-    "overlaps": lambda one, other: min(one) < min(other) <= max(one) < max(other),
-    "finished-by": lambda one, other: one > other and max(one) == max(other),
-    "contains": lambda one, other: min(one) < min(other) and max(other) < max(one),
-    "starts": lambda one, other: one < other and min(one) == min(other),
-    "equals": lambda one, other: one == other,
-    "started-by": lambda one, other: DEFINITIONS["starts"](other, one),
-    "during": lambda one, other: DEFINITIONS["contains"](other, one),
-    "finishes": lambda one, other: DEFINITIONS["finished-by"](other, one),
-    "overlapped-by": lambda one, other: DEFINITIONS["overlaps"](other, one),
-    "met-by": lambda one, other: DEFINITIONS["meets"](other, one),
-    "after": lambda one, other: DEFINITIONS["before"](other, one),
-}
-
-
-def test_exactly_one_of_the_thirteen_relations_holds() -> None:
-    assert tuple(DEFINITIONS) == ALLEN
-    holding = on_pairs(lambda one, other: [name for name, holds in DEFINITIONS.items() if holds(one, other)])
-    assert [[ALLEN[relation]] for relation in spans.allen(A, B)] == holding
-    assert set(spans.allen(A, B).tolist()) == set(range(13))
-
-
-def test_the_inverse_relation_is_twelve_minus_it() -> None:
-    np.testing.assert_array_equal(spans.allen(B, A), 12 - spans.allen(A, B))
-
-
 # Shapes and numbers
 
-PAIRWISE = [spans.gap, spans.allen, lambda a, b: spans.intersection(a, b)[0], lambda a, b: spans.hull(a, b)[1]]
+PAIRWISE = [lambda a, b: spans.intersection(a, b)[0], lambda a, b: spans.hull(a, b)[1]]
 
 
 @pytest.mark.parametrize("function", PAIRWISE)
@@ -179,7 +141,6 @@ def test_columns_of_32_bits_do_not_overflow(function: Callable[..., np.ndarray])
         np.testing.assert_array_equal(spans.volume(narrow_a), spans.volume(A))
         far = np.array([OPEN_BEGIN + 1, OPEN_END - 1], np.int32)
         assert spans.volume((far[:1], far[1:])).tolist() == [2.0**32 - 2]
-        assert spans.gap((OPEN_BEGIN, far[:1]), (far[1:], OPEN_END)).tolist() == [2.0**32 - 4]
         assert [part.tolist() for part in spans.union((far[::-1], far[::-1]))] == [far.tolist(), far.tolist(), [0, 0]]
 
 

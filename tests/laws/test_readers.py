@@ -25,7 +25,7 @@ from timeplex.kb import spans
 from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
-from timeplex.kb.readers import READERS, from_frame, read_files, read_folder
+from timeplex.kb.readers import READERS, from_table, read_files, read_folder
 from timeplex.kb.readers.sheets import sheet_rows
 from timeplex.kb.readers.table import ROLES, Columns
 from timeplex.kb.readers.text import read_text
@@ -105,7 +105,7 @@ def test_each_nasty_name_at_the_beginning_and_the_end_of_a_file(suffix: str, tmp
     path = tmp_path / f"facts{suffix}"
     for name in PLAIN_NASTY if suffix == ".txt" else PLAIN_NASTY + BREAKING:
         if name.strip():
-            kb = from_frame(pl.DataFrame({"s": [name, "last"], "r": ["relation", "r"], "o": ["object", name]}))
+            kb = from_table(pl.DataFrame({"s": [name, "last"], "r": ["relation", "r"], "o": ["object", name]}))
             write_file(kb, path)
             check_same(read_files([path]), kb)
 
@@ -115,7 +115,7 @@ def test_each_nasty_name_at_the_beginning_and_the_end_of_a_file(suffix: str, tmp
 def test_a_data_frame_holds_a_whole_kb(kb: TemporalKB) -> None:
     frame = frame_of(kb)
     for native in (frame, frame.to_pandas(), frame.to_arrow()):
-        check_same(from_frame(native, granularity=kb.granularity, style=STYLE), kb)
+        check_same(from_table(native, granularity=kb.granularity, style=STYLE), kb)
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".txt.gz"])
@@ -125,7 +125,7 @@ def test_what_plain_text_cannot_hold_is_refused_and_nothing_written(
     suffix: str, kb: TemporalKB, bad: str, role: str
 ) -> None:
     frame = frame_of(kb).with_columns(pl.lit("x" + bad).alias(role))
-    broken = from_frame(frame, granularity=kb.granularity)
+    broken = from_table(frame, granularity=kb.granularity)
     # The bad name is in the split that is written last.
     together = replace(broken, splits={"train": broken.train[:0], "test": broken.train})
     with folder() as place:
@@ -137,7 +137,7 @@ def test_what_plain_text_cannot_hold_is_refused_and_nothing_written(
 
 
 def test_a_file_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
-    kb = from_frame(pl.DataFrame({"s": ["a"], "r": ["b"], "o": ["c"]}))
+    kb = from_table(pl.DataFrame({"s": ["a"], "r": ["b"], "o": ["c"]}))
     (tmp_path / "taken.csv").mkdir()
     with pytest.raises(InputError, match="cannot be written"):
         write_file(kb, tmp_path / "taken.csv")
@@ -226,7 +226,7 @@ def test_the_order_of_lines_does_not_matter(suffix: str, data: st.DataObject) ->
 def test_the_order_of_rows_does_not_matter(rows: list[tuple[str, ...]], random: Any) -> None:
     shuffled = random.sample(rows, len(rows))
     one, other = (pl.DataFrame(order, orient="row", schema=list(HEADER)) for order in (rows, shuffled))
-    check_order(from_frame(one, style=STYLE), from_frame(other, style=STYLE))
+    check_order(from_table(one, style=STYLE), from_table(other, style=STYLE))
     with folder() as place:
         for number, frame in enumerate((one, other)):
             frame.write_parquet(place / f"{number}.parquet")

@@ -14,7 +14,7 @@ from tests.strategies import triples, write
 from timeplex.errors import InputError, TimeplexError
 from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.problems import Kind
-from timeplex.kb.readers import READERS, Opening, from_frame, read_files, read_folder
+from timeplex.kb.readers import READERS, Opening, from_table, read_files, read_folder
 from timeplex.kb.readers.table import ROLES
 from timeplex.kb.write import write_frame
 
@@ -100,7 +100,7 @@ def test_half_characters(tmp_path: Path) -> None:
     path = write(tmp_path, "f.jsonl", r'{"s": "\ud800", "r": ["\udfff"], "o": {"\ud800": 1}, "\ud800": 2}')
     assert triples(read_files([path])) == [("?", '["?"]', '{"?": 1}', None, None)]
     objects = pd.DataFrame({"s": ["\ud800"], "r": ["r"], "o": ["o"]}, dtype=object)
-    assert triples(from_frame(objects)) == [("?", "r", "o", None, None)]
+    assert triples(from_table(objects)) == [("?", "r", "o", None, None)]
     with pytest.raises(InputError, match="no column for the subject") as error:
         read_files([write(tmp_path, "g.jsonl", r'{"\ud800": 1}')])
     assert str(error.value).isprintable()
@@ -152,7 +152,7 @@ def test_parquet_of_another_writer(tmp_path: Path) -> None:
     table = pa.table({role: [f"{role} {number % 7}" for number in range(500)] for role in ROLES[:3]})
     table = table.append_column("list", pa.array([[number, None][: number % 3] for number in range(500)]))
     table = table.append_column("nested", pa.array([{"a": None, "b": [True]}, None] * 250))
-    expected = from_frame(table)
+    expected = from_table(table)
     path = tmp_path / "facts.parquet"
     for version in ("1.0", "2.0"):
         for compression in ("none", "snappy", "gzip", "zstd", "brotli"):

@@ -18,7 +18,7 @@ from timeplex.errors import InputError
 from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.dates import Granularity
 from timeplex.kb.problems import Action, Kind
-from timeplex.kb.readers import from_frame, read_files
+from timeplex.kb.readers import from_table, read_files
 from timeplex.kb.readers.table import BY_POSITION, KNOWN_NAMES, ROLES, Columns
 
 # The same table in three libraries, with every type that a column can have
@@ -111,8 +111,8 @@ def check_typed(library: str, column: Column, begins: Sequence[Any], ends: Seque
     rest = {"relation": ["r"] * len(begins), "object": [f"o{number}" for number in count]}
     typed = {"subject": who, **rest, "begin": column(begins), "end": column(ends)}
     plain = {"subject": _texts(who), **rest, "begin": _texts(begins), "end": _texts(ends)}
-    expected = from_frame(pl.DataFrame(plain, schema_overrides=dict.fromkeys(ROLES, pl.String)))
-    read = from_frame(FRAMES[library](typed))
+    expected = from_table(pl.DataFrame(plain, schema_overrides=dict.fromkeys(ROLES, pl.String)))
+    read = from_table(FRAMES[library](typed))
     assert read == expected
     assert read.digest == expected.digest
     assert read.problems.counts() == expected.problems.counts()
@@ -143,7 +143,7 @@ def test_days_of_any_type(library: str, column: Column, rows: list[tuple[date | 
 def test_names_of_any_type(library: str, column: Column) -> None:
     """Numbers are names, too: without a point, whatever the library made of them; one that is missing is missing."""
     frame = {"subject": column([7, 12, None]), "relation": ["r"] * 3, "object": column([1, 2, 3])}
-    kb = from_frame(FRAMES[library](frame))
+    kb = from_table(FRAMES[library](frame))
     assert list(kb.entities) == ["1", "12", "2", "7"]
     assert kb.problems.frame.select("line", "kind", "action", "field").rows() == [
         (3, Kind.EMPTY_FIELD, Action.SET_ASIDE, "subject")
@@ -152,7 +152,7 @@ def test_names_of_any_type(library: str, column: Column) -> None:
 
 @pytest.mark.parametrize("library", FRAMES)
 def test_booleans_are_names_alike(library: str) -> None:
-    kb = from_frame(FRAMES[library]({"s": [True, False], "r": ["r", "r"], "o": ["a", "b"]}))
+    kb = from_table(FRAMES[library]({"s": [True, False], "r": ["r", "r"], "o": ["a", "b"]}))
     assert list(kb.entities) == ["a", "b", "false", "true"]
 
 
@@ -164,7 +164,7 @@ def far_days(library: str) -> Any:
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_days_beyond_any_calendar_are_reported(library: str) -> None:
     frame = {"s": ["a", "b", "c"], "r": ["r"] * 3, "o": ["x"] * 3, "begin": far_days(library)}
-    kb = from_frame(FRAMES[library](frame), granularity=Granularity.DAY, style=DateStyle(allow_unread=True))
+    kb = from_table(FRAMES[library](frame), granularity=Granularity.DAY, style=DateStyle(allow_unread=True))
     assert len(kb) == 3
     assert kb.problems.of(Kind.UNREADABLE_DATE)["line"].to_list() == [1, 2]
     assert kb.to_polars()["begin"].to_list() == [None, None, "1970-01-01"]
@@ -189,7 +189,7 @@ def test_days_beyond_any_calendar_are_reported(library: str) -> None:
 )  # fmt: skip
 def test_a_frame_that_cannot_be_read(frame: Any, message: str) -> None:
     with pytest.raises(InputError, match=message) as error:
-        from_frame(frame)
+        from_table(frame)
     assert "\n" not in str(error.value)
 
 
@@ -223,7 +223,7 @@ def test_usual_names_in_any_order_and_spelling(data: st.DataObject) -> None:
     fact = dict(zip(ROLES, ("Ada", "worksFor", "Acme", "1990", "1999"), strict=True))
     order = data.draw(st.permutations(ROLES))
     frame = pl.DataFrame({spelling(header[role]): [fact[role]] for role in order})
-    assert triples(from_frame(frame)) == [tuple(fact.values())]
+    assert triples(from_table(frame)) == [tuple(fact.values())]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt"])

@@ -180,7 +180,7 @@ class Filler:
         elif all(each.all() for each in spans.is_open(trained.kb.train.span)):
             self.no_dates = "no training fact has a date"
         self.lengths = DurationModel.fit(trained.kb.train, relations)
-        self.open_ends = OpenEnds.fit(trained.kb.train, relations, int(trained.timeline.instants[-1]))
+        self.open_ends = OpenEnds.fit(trained.kb.train, relations, trained.timeline.last)
 
     def fill(self, rows: Rows) -> Filled:
         """The predictions for some rows."""

@@ -91,7 +91,7 @@ class Resolver:
                     raise InputError(
                         "No time is given.", "Give a date such as 2000, or 2000..2003, or .. for any time."
                     )
-        first, last = int(self.timeline.instants[0]), int(self.timeline.instants[-1])
+        first, last = self.timeline.first, self.timeline.last
         from_, to = first, last
         if begin:
             from_ = self._covered(begin)[0]
@@ -118,7 +118,7 @@ class Resolver:
         if parsed.state[0] != State.KNOWN:
             raise InputError(f"{quoted(text)} is not a date.", "Write it as 2000, 2000-05 or 2000-05-17.")
         first, last = (int(side[0]) for side in dates.place(parsed, self.kb.granularity))
-        if last < self.timeline.instants[0] or first > self.timeline.instants[-1]:
+        if last < self.timeline.first or first > self.timeline.last:
             raise InputError(
                 f"{text} is outside of the timeline, which runs from {self.timeline.text(0)} to "
                 f"{self.timeline.text(-1)}.",

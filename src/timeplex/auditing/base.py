@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from timeplex.auditing.case import LEAST_SEVERITY, AuditContext
+from timeplex.auditing.case import LEAST_SEVERITY, AuditContext, Tally
 from timeplex.registry import register_in
 from timeplex.typing import Floats, Ints
 
@@ -145,14 +145,11 @@ def either(
     case: AuditContext,
     one: Ints,
     other: Ints,
-    sure: Floats | float,
+    counts: Tally,
     message: Callable[[int], str],
     suggestion: Callable[[int, int], str],
-    *,
-    holds: Ints | int = 0,
-    cases: Ints | int = 0,
 ) -> list[Block]:
-    """Accusations of pairs, shape (n,), of which one fact or the other is wrong with probability `sure`.
+    """Accusations of pairs, shape (n,), of which one fact or the other is wrong, as surely as the rule is counted.
 
     `message` is called with the place of the pair, `suggestion` with it and the row of the accused.
     """
@@ -160,12 +157,12 @@ def either(
     def accused(fact: Ints, witness: Ints) -> Block:
         return block(
             fact,
-            sure * case.blame(fact, witness),
+            counts.sure * case.blame(fact, witness),
             message,
             lambda place: suggestion(place, int(fact[place])),
             other=witness,
-            holds=holds,
-            cases=cases,
+            holds=counts.holds,
+            cases=counts.cases,
         )
 
     return [accused(one, other), accused(other, one)]

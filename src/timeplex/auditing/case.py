@@ -14,7 +14,7 @@ from timeplex.kb.problems import FACT, Kind
 from timeplex.patterns.orderings import ENTITIES, Ordering, survey
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import Describer
-from timeplex.typing import Floats, Ints
+from timeplex.typing import Bools, Codes, Floats, Ints
 
 LEAST_SEVERITY = 0.25
 """What is less likely an error than this is not reported."""
@@ -143,6 +143,28 @@ def trust(broken: Ints | int, cases: Ints | int) -> Floats:
     others = (np.maximum(np.asarray(broken, np.float64) - 1, 0) + 0.5) / np.maximum(np.asarray(cases, np.float64), 1)
     result: Floats = ERRORS / (ERRORS + others)
     return result
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Of a rule: Pr(what breaks it is an error), and in how many of how many cases it holds; 0 where none is counted.
+
+    Numbers, or arrays of one shape.
+    """
+
+    sure: Floats | float
+    holds: Ints | int = 0
+    cases: Ints | int = 0
+
+
+def tally(relation: Codes, broken: Ints, cases: Ints, usual: Bools, own: Bools | bool = False) -> Tally:
+    """Of a rule with so many breaches in so many cases a relation, (relations,), for facts of `relation`, (n,).
+
+    It holds for the relations where it is `usual`, and surely, without counting, for those of the user's `own` rules.
+    """
+    sure = np.where(own, CERTAIN, np.where(usual, trust(broken, cases), 0.0))
+    cases = np.where(own, 0, cases)
+    return Tally(sure[relation], (cases - np.minimum(broken, cases))[relation], cases[relation])
 
 
 def _one_slip(written: str, meant: str) -> bool:

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from timeplex.kb import spans
 from timeplex.kb.assemble import plausible_range
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
@@ -185,16 +184,9 @@ class DateEvidence:
     plausible: tuple[int, int]
 
 
-def date_of(facts: Facts) -> tuple[Ints, Bools]:
-    """The one date of each fact (its begin, else its end), and whether it has one."""
-    begin, end = facts.begin.astype(np.int64), facts.end.astype(np.int64)
-    date = np.where(begin != spans.OPEN_BEGIN, begin, end)
-    return date, date != spans.OPEN_END
-
-
 def gather(facts: Facts, granularity: Granularity) -> DateEvidence:
     """Compare all dates with each other; the facts in canonical order (see `case`), so that the result is one."""
-    date, known = date_of(facts)
+    date, known = facts.date, facts.dated
     wide = _spread(date[known], LEAST_SPREAD_YEARS * INSTANTS_A_YEAR[granularity])
     first, second, kind, even, crowd = _pairs(facts, known)
     gap = date[second] - date[first]

@@ -12,8 +12,7 @@ import polars as pl
 from timeplex.auditing.base import Found
 from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
-from timeplex.kb import spans
-from timeplex.kb.facts import SPLITS
+from timeplex.kb.facts import SPLITS, to_pandas
 from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import parquet_frame
 from timeplex.kb.write import without_formulas
@@ -89,11 +88,7 @@ class Findings:
 
     def to_pandas(self) -> "pd.DataFrame":
         """`to_polars` as a pandas DataFrame (needs the `pandas` extra)."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
-        return pd.DataFrame(self.frame.to_dict(as_series=False))
+        return to_pandas(self.frame)
 
     def plus(self, *found: Found, notes: Sequence[str] = ()) -> "Findings":
         """With what others found in the same KB (such as a model); facts are rows of `case`. All are ranked anew.
@@ -163,7 +158,7 @@ def rank(case: AuditContext, found: Iterable[Found]) -> Findings:
 def _table(case: AuditContext, found: Found) -> pl.DataFrame:
     """The findings of a rule as rows of `SCHEMA`; ranks and suspicions are to be filled in."""
     of, entities, relations = case.facts[found.fact], case.kb.entities.names, case.kb.relations.names
-    known = (of.begin != spans.OPEN_BEGIN, of.end != spans.OPEN_END)
+    known = (of.has_begin, of.has_end)
     return pl.DataFrame(
         {
             "rank": np.zeros(len(found), np.int64),
@@ -211,14 +206,14 @@ def _parsed(path: Path, data: bytes) -> pl.DataFrame:
     if suffix in (".csv", ".tsv"):
         return pl.read_csv(io.BytesIO(data), separator="," if suffix == ".csv" else "\t", infer_schema=False)
     if suffix in (".jsonl", ".ndjson"):
-        return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None) if data.strip() else _empty()
+        return (
+            pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
+            if data.strip()
+            else pl.DataFrame(schema=list(KEY))
+        )
     if suffix == ".parquet":
         return parquet_frame(data, shown(path), unpacked_limit(len(data)))
     raise InputError(f"{path} has no suffix that says how to read it.", "Use .csv, .tsv, .jsonl or .parquet.")
-
-
-def _empty() -> pl.DataFrame:
-    return pl.DataFrame(schema=dict.fromkeys(KEY, pl.String))
 
 
 def _checked(frame: pl.DataFrame, source: str) -> pl.DataFrame:

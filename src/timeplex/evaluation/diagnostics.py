@@ -81,7 +81,7 @@ def violations(subjects: Ints, queries: Facts, known: Facts, orderings: Sequence
     """
     ordered = [(ordering.first, ordering.second) for ordering in orderings]
     first, second = np.array(ordered, np.int64).reshape(-1, 2).T
-    dated_facts = np.flatnonzero(known.begin != spans.OPEN_BEGIN)
+    dated_facts = np.flatnonzero(known.has_begin)
     index = Index(pair_key(known.s[dated_facts], known.r[dated_facts]))
     dated_queries = queries.begin != spans.OPEN_BEGIN
     found = []

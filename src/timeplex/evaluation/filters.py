@@ -18,7 +18,7 @@ import numpy as np
 
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
-from timeplex.kb.facts import pair_key
+from timeplex.kb.facts import pair_key, split_key
 from timeplex.models.scorer import Direction
 from timeplex.typing import Ints
 
@@ -63,14 +63,14 @@ def forgiven(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by:
     group = pair_key(query, answer)
     if by != "per-instant":
         distinct = np.unique(group)
-        query = distinct >> 32
+        query = split_key(distinct)[0]
         return Forgiven(query, distinct & 0xFFFFFFFF, queries.lengths[query], queries.lengths)
     shared = spans.intersection((known.first[fact], known.last[fact]), (queries.first[query], queries.last[query]))
     overlap = shared[0] <= shared[1]
     first, last, group = spans.union((shared[0][overlap], shared[1][overlap]), group[overlap])
     distinct, where = np.unique(group, return_inverse=True)
     instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
-    return Forgiven(distinct >> 32, distinct & 0xFFFFFFFF, instants.astype(np.int64), queries.lengths)
+    return Forgiven(*split_key(distinct), instants.astype(np.int64), queries.lengths)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ Only facts with both ends known can be judged; `both_ends_known` selects them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Literal, Protocol, get_args
 
 import numpy as np
 import torch
@@ -27,7 +27,6 @@ from timeplex.evaluation.metrics import aeiou
 from timeplex.evaluation.queries import PlacedFacts
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
-from timeplex.kb.names import Names
 from timeplex.kb.timeline import Timeline
 from timeplex.typing import Bools, Floats, Ints
 
@@ -188,20 +187,6 @@ class Thresholds:
         growth.until(np.repeat(self.theta[r], best.shape[1]))
         first, last = growth.first.reshape(best.shape), growth.last.reshape(best.shape)
         return timeline.instants[first], timeline.instants[last]
-
-    def to_dict(self, relations: Names) -> dict[str, Any]:
-        """As plain values for JSON, by the names of the relations."""
-        return {"rule": self.rule, "theta": dict(zip(relations, self.theta.tolist(), strict=True))}
-
-    @classmethod
-    def from_dict(cls, values: dict[str, Any], relations: Names) -> "Thresholds":
-        """What `to_dict` wrote."""
-        missing = [name for name in relations if name not in values["theta"]]
-        if missing:
-            raise InputError(
-                f"There is no threshold for the relation {missing[0]!r}.", "Fit the thresholds on this KB's dev facts."
-            )
-        return cls(values["rule"], np.array([values["theta"][name] for name in relations], np.float64))
 
 
 def fit_thresholds(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register, verdict
 from timeplex.gadgets.evidence import Evidence, Meetings, density, distinct, meetings, to_numpy, to_torch
-from timeplex.kb.facts import Index, pair_key
+from timeplex.kb.facts import Index, pair_key, split_key
 from timeplex.text import Describer, counted
 from timeplex.typing import Bools, Floats, Ints
 
@@ -386,7 +386,8 @@ class Pair(Gadget):
             itself = fact == to_numpy(own)[0][query]
         # Several facts may say the same, and what is put twice would have its gradient twice.
         cells = np.unique(pair_key(query[itself], answers[fact[itself]]))
-        return to_torch(cells >> 32, r), to_torch(cells & 0xFFFFFFFF, r)
+        one, other = split_key(cells)
+        return to_torch(one, r), to_torch(other, r)
 
     def _corrected(
         self,

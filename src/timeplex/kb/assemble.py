@@ -41,8 +41,8 @@ def assemble(
     *,
     name: str,
     granularity: Granularity | None = None,
-    entity_labels: Mapping[str, str] | None = None,
-    relation_labels: Mapping[str, str] | None = None,
+    entity_labels: dict[str, str] | None = None,
+    relation_labels: dict[str, str] | None = None,
     style: DateStyle = USUAL,
     merge_names: bool = False,
 ) -> TemporalKB:
@@ -72,8 +72,8 @@ def assemble(
         if split == "train" or any(table.split == split for table in tables)
     }
     return TemporalKB(
-        Names(entities, _used(entity_labels, entities)),
-        Names(relations, _used(relation_labels, relations)),
+        Names(entities, entity_labels),
+        Names(relations, relation_labels),
         granularity,
         splits,
         replace(rows.problems(), alike=alike + alike_too),
@@ -187,11 +187,6 @@ def _part(facts: Facts, chosen: Bools) -> Facts:
     return facts if chosen.all() else facts[np.flatnonzero(chosen)]
 
 
-def _used(labels: Mapping[str, str] | None, names: pl.Series) -> dict[str, str]:
-    present = set(names) if labels else set()
-    return {name: label for name, label in (labels or {}).items() if name in present}
-
-
 def _encode(rows: _Rows) -> list[tuple[list[Codes], pl.Series]]:
     """Numbers and distinct texts of entities, relations, begins and ends; rows without a name are set aside."""
     # Most names that are missing are of no length, which is cheap to see and leaves fewer rows to encode.
@@ -254,10 +249,6 @@ class _DateColumn:
     def precisions(self) -> Ints:
         """How many rows state nothing, the year, the month, the day. Shape (4,)."""
         return np.bincount(self.parsed.precision, weights=self.counts, minlength=4).astype(np.int64)
-
-    def having(self, state: State) -> Bools:
-        """Which rows have a date of this state."""
-        return self.rows_of(self.parsed.state == state)
 
     def rows_of(self, wanted: Bools) -> Bools:
         """Which rows have one of the distinct dates that are wanted."""

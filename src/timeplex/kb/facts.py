@@ -70,6 +70,11 @@ def pair_key(first: ArrayLike, second: ArrayLike) -> Ints:
     return (np.asarray(first, np.int64) << 32) | np.asarray(second, np.int64)
 
 
+def split_key(key: Ints) -> tuple[Ints, Ints]:
+    """The two numbers of a `pair_key`."""
+    return key >> 32, key & 0xFFFFFFFF
+
+
 @dataclass(frozen=True, eq=False)
 class Facts:
     """Facts as five read-only columns of 32-bit integers, shape (n,): s, r, o, begin, end.
@@ -120,6 +125,31 @@ class Facts:
         """(begin, end), as the functions of `spans` take it."""
         return self.begin, self.end
 
+    @property
+    def has_begin(self) -> Bools:
+        """Which facts have a known begin: (n,)."""
+        return np.not_equal(self.begin, spans.OPEN_BEGIN)
+
+    @property
+    def has_end(self) -> Bools:
+        """Which facts have a known end: (n,)."""
+        return np.not_equal(self.end, spans.OPEN_END)
+
+    @property
+    def closed(self) -> Bools:
+        """Which facts have both: (n,)."""
+        return self.has_begin & self.has_end
+
+    @property
+    def dated(self) -> Bools:
+        """Which facts have at least one: (n,)."""
+        return self.has_begin | self.has_end
+
+    @property
+    def date(self) -> Ints:
+        """The begin of each fact, else its end; `spans.OPEN_END` where it has neither: (n,)."""
+        return np.where(self.has_begin, self.begin, self.end).astype(np.int64)
+
     def mentioned(self, entities: int) -> Bools:
         """Which of so many entities are subject or object of a fact: (entities,)."""
         mentioned = np.zeros(entities, np.bool_)
@@ -141,25 +171,9 @@ class Facts:
         """Rows by `pair_key` of the two entities, the smaller number first: direction does not matter."""
         return Index(pair_key(np.minimum(self.s, self.o), np.maximum(self.s, self.o)))
 
-    @cached_property
-    def _by_subject(self) -> Index:
-        return Index(self.s.astype(np.int64))
-
-    @cached_property
-    def _by_object(self) -> Index:
-        return Index(self.o.astype(np.int64))
-
     def of_subject_relation(self, s: int, r: int) -> Ints:
         """Rows of the facts (s, r, ·)."""
         return self.by_subject_relation.rows(int(pair_key(s, r)))
-
-    def of_relation_object(self, r: int, o: int) -> Ints:
-        """Rows of the facts (·, r, o)."""
-        return self.by_relation_object.rows(int(pair_key(r, o)))
-
-    def of_entity(self, entity: int) -> Ints:
-        """Rows of the facts that have the entity as subject or object, each once, in order."""
-        return np.union1d(self._by_subject.rows(entity), self._by_object.rows(entity))
 
     def of_triples(self, s: Ints | Codes, r: Ints | Codes, o: Ints | Codes) -> tuple[Ints, Ints]:
         """All pairs (place, row of a fact that states the triple at that place, at whatever time); s, r, o: (n,)."""
@@ -264,11 +278,7 @@ class TemporalKB:
 
     def to_pandas(self) -> "pd.DataFrame":
         """`to_polars` as a pandas DataFrame (needs the `pandas` extra)."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
-        return pd.DataFrame(self.to_polars().to_dict(as_series=False))
+        return to_pandas(self.to_polars())
 
     @cached_property
     def digest(self) -> str:
@@ -303,6 +313,15 @@ class TemporalKB:
         from timeplex.kb.store import load
 
         return load(Path(folder))
+
+
+def to_pandas(frame: pl.DataFrame) -> "pd.DataFrame":
+    """A table as pandas has it."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise InputError("pandas is not installed.", "Install it with: pip install timeplex[pandas]") from error
+    return pd.DataFrame(frame.to_dict(as_series=False))
 
 
 def _same(one: Facts, other: Facts) -> bool:

@@ -1,18 +1,16 @@
-"""Spans of time, vectorised: volume, intersection, hull, gap, union and Allen's relations.
+"""Spans of time, vectorised: volume, intersection, hull and union.
 
 A span is a begin and an end instant, both inclusive, given as two integer arrays that broadcast.
 An open (unknown) begin is `OPEN_BEGIN`, an open end is `OPEN_END`: the least and the greatest 32-bit
 integer, so that comparisons treat them as minus and plus infinity. No calendar date has these values.
 An *empty* span (the intersection of disjoint ones) has begin > end.
 
->>> gap((1990, 1995), (1999, 2001))
-np.float64(3.0)
->>> ALLEN[allen((1990, 1995), (1996, 2001))]
-'meets'
+>>> intersection((1990, 1995), (1993, 2001))
+(np.int64(1993), np.int64(1995))
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from timeplex.typing import Bools, Floats, Ints
 
@@ -20,26 +18,6 @@ OPEN_BEGIN = int(np.iinfo(np.int32).min)
 OPEN_END = int(np.iinfo(np.int32).max)
 
 Span = tuple[ArrayLike, ArrayLike]
-
-ALLEN = (
-    "before",
-    "meets",
-    "overlaps",
-    "finished-by",
-    "contains",
-    "starts",
-    "equals",
-    "started-by",
-    "during",
-    "finishes",
-    "overlapped-by",
-    "met-by",
-    "after",
-)
-"""Names of Allen's thirteen relations; `allen` answers with positions in this tuple.
-
-The inverse of relation k is relation 12 - k.
-"""
 
 
 def _ints(values: ArrayLike) -> Ints:
@@ -82,12 +60,6 @@ def hull(a: Span, b: Span) -> tuple[Ints, Ints]:
     return np.minimum(_ints(a[0]), _ints(b[0])), np.maximum(_ints(a[1]), _ints(b[1]))
 
 
-def gap(a: Span, b: Span) -> Floats:
-    """Number of instants strictly between the two; 0 if they overlap or touch."""
-    begin, end = intersection(a, b)
-    return np.maximum(_floats(begin) - _floats(end) - 1, 0)
-
-
 def union(span: Span, group: ArrayLike | None = None) -> tuple[Ints, Ints, Ints]:
     """The union of all given spans, a group apart, as disjoint spans sorted by group and begin.
 
@@ -112,29 +84,3 @@ def union(span: Span, group: ArrayLike | None = None) -> tuple[Ints, Ints, Ints]
     starts[1:] = (begin + lift)[1:] > reach[:-1] + 1
     last = np.append(np.flatnonzero(starts)[1:] - 1, len(begin) - 1)
     return begin[starts], (reach - lift)[last], groups[starts]
-
-
-def allen(a: Span, b: Span) -> NDArray[np.int8]:
-    """Which of Allen's thirteen relations holds between a and b (a position in `ALLEN`).
-
-    Ends are inclusive, so a *meets* b when b begins at the instant after a's end. An open end counts as
-    infinite: two open ends are equal.
-    """
-    a_begin, a_end, b_begin, b_end = np.broadcast_arrays(_ints(a[0]), _ints(a[1]), _ints(b[0]), _ints(b[1]))
-    begins, ends = np.sign(a_begin - b_begin), np.sign(a_end - b_end)
-    # 3 × 3 ways in which begins and ends compare, for spans that share an instant:
-    #                 a ends first      together             a ends last
-    table = np.array(
-        [
-            [ALLEN.index("overlaps"), ALLEN.index("finished-by"), ALLEN.index("contains")],
-            [ALLEN.index("starts"), ALLEN.index("equals"), ALLEN.index("started-by")],
-            [ALLEN.index("during"), ALLEN.index("finishes"), ALLEN.index("overlapped-by")],
-        ],
-        np.int8,
-    )
-    shared = table[begins + 1, ends + 1]
-    return np.select(
-        [a_end + 1 < b_begin, a_end + 1 == b_begin, b_end + 1 == a_begin, b_end + 1 < a_begin],
-        [np.int8(0), np.int8(1), np.int8(11), np.int8(12)],
-        shared,
-    )

@@ -61,8 +61,7 @@ def split_by_time(kb: TemporalKB, valid: float = 0.1, test: float = 0.1) -> Temp
     """
     _check_shares(valid, test)
     facts = kb.facts
-    when = np.where(facts.begin != spans.OPEN_BEGIN, facts.begin, facts.end).astype(np.int64)
-    when[when == spans.OPEN_END] = spans.OPEN_BEGIN  # no date at all: before every instant
+    when = np.where(facts.dated, facts.date, spans.OPEN_BEGIN)  # no date at all: before every instant
     instants, at, sizes = np.unique(when, return_inverse=True, return_counts=True)
     wanted = {split: round(len(facts) * share) for split, share in (("test", test), ("valid", valid))}
     asked = [split for split, size in wanted.items() if size]

@@ -131,8 +131,7 @@ def _by_relation(kb: TemporalKB, facts: Facts) -> list[RelationStats]:
 
 def _histogram(kb: TemporalKB, facts: Facts, bars: int) -> list[tuple[str, str, int]]:
     """Facts over time in bins of a round width; what lies far outside goes into the outermost bins."""
-    when = np.where(facts.begin != spans.OPEN_BEGIN, facts.begin, facts.end).astype(np.int64)
-    when = when[when != spans.OPEN_END]
+    when = facts.date[facts.dated]
     if len(when) == 0 or bars < 1:
         return []
     for unit, width in _bin_widths(kb.granularity):

@@ -42,6 +42,16 @@ class Timeline:
     def __len__(self) -> int:
         return len(self.instants)
 
+    @property
+    def first(self) -> int:
+        """The earliest instant."""
+        return int(self.instants[0])
+
+    @property
+    def last(self) -> int:
+        """The latest instant."""
+        return int(self.instants[-1])
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Timeline):
             return NotImplemented

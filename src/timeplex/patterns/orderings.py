@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timeplex.kb import spans
-from timeplex.kb.facts import Facts, expand, pair_key
+from timeplex.kb.facts import Facts, expand, pair_key, split_key
 from timeplex.kb.names import Names
 from timeplex.typing import Ints
 
@@ -99,7 +98,7 @@ def _counted(facts: Facts, strict: bool, cases: int, entities: int) -> Iterator[
 
     Rows: first, second, holds, cases, entities; (5, pairs).
     """
-    known = facts.begin != spans.OPEN_BEGIN
+    known = facts.has_begin
     columns = np.stack([facts.s[known], facts.r[known], facts.begin[known]]).astype(np.int64)
     (s, r, begin), copies = np.unique(columns, axis=1, return_counts=True)
     if len(copies) == 0:
@@ -120,7 +119,7 @@ def _counted(facts: Facts, strict: bool, cases: int, entities: int) -> Iterator[
             counts = pairs[where] == key
             group, row, where = group[counts], row[counts], where[counts]
             all_holds += _sums(where, groups.up_to(group, begin[row], strict) * copies[row], len(pairs))
-        yield np.stack([pairs >> 32, pairs & 0xFFFFFFFF, all_holds, all_cases, all_entities])
+        yield np.stack([*split_key(pairs), all_holds, all_cases, all_entities])
 
 
 def _sums(where: Ints, values: Ints, size: int) -> Ints:

@@ -7,11 +7,10 @@ dates; or one and the same (s, r, o) is stated twice, with different spans that 
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.case import AuditContext, tally
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.auditing.rules.lifespan import happens_once
-from timeplex.kb import spans
-from timeplex.kb.facts import pair_key
+from timeplex.kb.facts import pair_key, split_key
 
 MOST_EXCEPTIONS = 0.05
 
@@ -37,11 +36,9 @@ def _two_dates(case: AuditContext) -> list[Block]:
     one, other = rows[at], rows[at + 1]
     firsts = np.append(True, ~same)[: len(rows)]
     cases = np.bincount(facts.r[rows[firsts]], minlength=relations)
-    broken = np.bincount(np.unique(pair_key(facts.r[one], facts.s[one])) >> 32, minlength=relations)
+    broken = np.bincount(split_key(np.unique(pair_key(facts.r[one], facts.s[one])))[0], minlength=relations)
     own = np.isin(np.arange(relations), [table["relation"] for table in case.own.of("contradiction")])
     mined = (cases >= LEAST_CASES) & (broken <= MOST_EXCEPTIONS * cases) & happens_once(case)
-    sure = np.where(own, CERTAIN, np.where(mined, trust(broken, cases), 0.0))
-    counted = np.where(own, 0, cases)
 
     def message(place: int) -> str:
         row = int(one[place])
@@ -50,19 +47,11 @@ def _two_dates(case: AuditContext) -> list[Block]:
             f"{case.relation(facts.r[row])} happens once, but {case.entity(facts.s[row])} has two dates of it: {dates}."
         )
 
-    of = facts.r[one]
-    return either(
-        case,
-        one,
-        other,
-        sure[of],
-        message,
-        lambda place, row: (
-            f"remove it, or the other, dated {case.date(evidence.date[(other if row == one[place] else one)[place]])}?"
-        ),
-        holds=(counted - np.minimum(broken, counted))[of],
-        cases=counted[of],
-    )
+    def suggestion(place: int, row: int) -> str:
+        kept = (other if row == one[place] else one)[place]
+        return f"remove it, or the other, dated {case.date(evidence.date[kept])}?"
+
+    return either(case, one, other, tally(facts.r[one], broken, cases, mined, own), message, suggestion)
 
 
 def _stated_twice(case: AuditContext) -> list[Block]:
@@ -70,7 +59,7 @@ def _stated_twice(case: AuditContext) -> list[Block]:
     facts, relations = case.facts, len(case.kb.relations)
     # In canonical order the spans of a triple stand side by side, by their begins.
     same = (np.diff(facts.s) == 0) & (np.diff(facts.r) == 0) & (np.diff(facts.o) == 0)
-    dated = (facts.begin != spans.OPEN_BEGIN) | (facts.end != spans.OPEN_END)
+    dated = facts.dated
     # A later span may begin in the instant in which the earlier one ends.
     together = (np.diff(facts.begin) == 0) | (np.diff(facts.end) == 0)
     overlap = facts.begin[1:] < np.minimum(facts.end[:-1], facts.end[1:])
@@ -78,8 +67,6 @@ def _stated_twice(case: AuditContext) -> list[Block]:
     at = np.flatnonzero(same & (overlap | together) & differs & dated[1:] & dated[:-1])
     cases = np.bincount(facts.r, minlength=relations)
     broken = np.bincount(facts.r[at], minlength=relations)
-    sure = np.where(broken <= MOST_EXCEPTIONS * cases, trust(broken, cases), 0.0)
-    of = facts.r[at]
 
     def suggestion(place: int, row: int) -> str:
         begin = min(int(facts.begin[at[place] + step]) for step in (0, 1))
@@ -91,4 +78,5 @@ def _stated_twice(case: AuditContext) -> list[Block]:
         two = " and ".join(case.span(int(facts.begin[row]), int(facts.end[row])) for row in rows)
         return f"It is stated twice, with different spans: {two}."
 
-    return either(case, at, at + 1, sure[of], message, suggestion, holds=(cases - broken)[of], cases=cases[of])
+    counts = tally(facts.r[at], broken, cases, broken <= MOST_EXCEPTIONS * cases)
+    return either(case, at, at + 1, counts, message, suggestion)

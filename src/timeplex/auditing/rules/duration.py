@@ -12,7 +12,6 @@ from scipy.special import ndtr
 from timeplex.auditing.base import Block, Found, Rule, block, register
 from timeplex.auditing.case import CERTAIN, AuditContext
 from timeplex.auditing.evidence import ERRORS, LEAST_CASES, NORMAL_95, habits, nearer
-from timeplex.kb import spans
 
 FAR_OUT = 0.1
 LEAST_SPREAD = 0.5
@@ -32,7 +31,7 @@ class Duration(Rule):
     def find(self, case: AuditContext) -> Found:
         """Facts with both ends known whose duration is out of the ordinary."""
         facts = case.facts
-        known = (facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END)
+        known = facts.closed
         repaired, _ = case.repaired
         known[repaired[repaired >= 0]] = False  # their end is ours
         rows = np.flatnonzero(known)
@@ -95,8 +94,7 @@ def _outside(case: AuditContext) -> list[Block]:
 def _limited(case: AuditContext, relation: int, key: str, limit: int) -> Block:
     """The facts whose end − begin is below `at_least`, or above `at_most`."""
     facts = case.facts
-    known = (facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END)
-    rows = np.flatnonzero(known & (facts.r == relation))
+    rows = np.flatnonzero(facts.closed & (facts.r == relation))
     lasts = facts.end[rows].astype(np.int64) - facts.begin[rows]
     wrong = lasts < limit if key == "at_least" else lasts > limit
     rows, lasts = rows[wrong], lasts[wrong]

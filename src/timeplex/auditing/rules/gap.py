@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, either, register
-from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
+from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext, Tally
 from timeplex.auditing.evidence import nearer
-from timeplex.kb import spans
 from timeplex.kb.facts import pair_key
 from timeplex.typing import Ints
 
@@ -71,9 +70,9 @@ def _range(case: AuditContext, low: int, high: int) -> str:
 
 def same_subject(case: AuditContext, first: int, second: int) -> tuple[Ints, Ints]:
     """All pairs of facts of one subject, the one of relation `first`, the other of `second`, with known begins."""
-    rows = np.flatnonzero((case.facts.r == first) & (case.facts.begin != spans.OPEN_BEGIN))
+    rows = np.flatnonzero((case.facts.r == first) & case.facts.has_begin)
     at, other = case.facts.by_subject_relation.matches(pair_key(case.facts.s[rows], np.full(len(rows), second)))
-    known = (case.facts.begin[other] != spans.OPEN_BEGIN) & (rows[at] != other)
+    known = case.facts.has_begin[other] & (rows[at] != other)
     return rows[at][known], other[known]
 
 
@@ -101,7 +100,7 @@ def _limited(case: AuditContext, own: dict[str, Any]) -> list[Block]:
         case,
         first,
         second,
-        CERTAIN,
+        Tally(CERTAIN),
         lambda place: f"By your rule {rule}, but here it is {case.length(gap[place])}.",
         lambda place, row: case.better_date(row),
     )

@@ -7,7 +7,6 @@ import numpy as np
 from timeplex.auditing.base import Block, Found, Rule, block, register
 from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext
 from timeplex.auditing.evidence import habits, nearer
-from timeplex.kb import spans
 
 UNUSUAL = -1.5
 """ℓ_f below which a date is called implausible: wrong dates make it 4.5 times as likely as right ones."""
@@ -61,9 +60,9 @@ def _outside(case: AuditContext) -> list[Block]:
 def _out_of_range(case: AuditContext, own: dict[str, Any], end: str) -> Block:
     """The facts whose begin (or end) is outside of the range that the user gave, for all facts or a relation."""
     facts = case.facts
-    date, missing = (facts.begin, spans.OPEN_BEGIN) if end == "begin" else (facts.end, spans.OPEN_END)
+    date, known = (facts.begin, facts.has_begin) if end == "begin" else (facts.end, facts.has_end)
     first, last = own["from"][0], own["to"][1]
-    wrong = (date != missing) & ((date < first) | (date > last))
+    wrong = known & ((date < first) | (date > last))
     if "relation" in own:
         wrong &= facts.r == own["relation"]
     rows = np.flatnonzero(wrong)

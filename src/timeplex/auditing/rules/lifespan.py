@@ -9,10 +9,9 @@ object).
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.case import AuditContext, tally
 from timeplex.auditing.evidence import LEAST_CASES
-from timeplex.kb import spans
-from timeplex.kb.facts import pair_key
+from timeplex.kb.facts import pair_key, split_key
 from timeplex.typing import Bools, Codes
 
 LEAST_FIRST = 0.95
@@ -67,8 +66,8 @@ def happens_once(case: AuditContext) -> Bools:
     """Which relations are of instants, one a subject in nearly all cases."""
     facts, relations = case.facts, len(case.kb.relations)
     pairs, count = np.unique(pair_key(facts.r, facts.s), return_counts=True)
-    subjects = np.bincount(pairs >> 32, minlength=relations)
-    alone = np.bincount(pairs[count == 1] >> 32, minlength=relations)
+    subjects = np.bincount(split_key(pairs)[0], minlength=relations)
+    alone = np.bincount(split_key(pairs[count == 1])[0], minlength=relations)
     number = np.bincount(facts.r, minlength=relations)
     instants = np.bincount(facts.r[facts.begin == facts.end], minlength=relations)
     return (alone >= LEAST_ONCE * subjects) & (instants >= LEAST_ONCE * number) & (number > 0)
@@ -93,8 +92,8 @@ def _outside(
     who, at = np.unique(facts.s[told[order]], return_index=True)
     life = np.full(len(case.kb.entities), -1)
     life[who] = told[order[at]]
-    date, missing = (facts.begin, spans.OPEN_BEGIN) if end == "begin" else (facts.end, spans.OPEN_END)
-    rows = np.flatnonzero(ordinary & (date != missing) & (life[entity] >= 0))
+    date, known = (facts.begin, facts.has_begin) if end == "begin" else (facts.end, facts.has_end)
+    rows = np.flatnonzero(ordinary & known & (life[entity] >= 0))
     limit = life[entity[rows]]
     bound = case.evidence.date[limit]
     wrong = date[rows] < bound if event == "birth" else date[rows] > bound
@@ -102,10 +101,7 @@ def _outside(
     cases = np.bincount(facts.r[rows], minlength=number)
     broken = np.bincount(facts.r[rows[wrong]], minlength=number)
     mined = (cases >= LEAST_CASES) & (cases - broken >= LEAST_WITHIN * cases)
-    sure = np.full(number, CERTAIN) if own else np.where(mined, trust(broken, cases), 0.0)
-    counted = np.zeros(number, np.int64) if own else cases
     one, other = rows[wrong], limit[wrong]
-    of = facts.r[one]
 
     def message(place: int) -> str:
         row, what = int(one[place]), case.fact(int(other[place]))
@@ -117,13 +113,4 @@ def _outside(
         side = "later" if event == "birth" else "earlier"
         return f"{end} {case.date(date[row])} → {case.date(bound[wrong][place])} or {side}?"
 
-    return either(
-        case,
-        one,
-        other,
-        sure[of],
-        message,
-        suggestion,
-        holds=(counted - np.minimum(broken, counted))[of],
-        cases=counted[of],
-    )
+    return either(case, one, other, tally(facts.r[one], broken, cases, mined, own), message, suggestion)

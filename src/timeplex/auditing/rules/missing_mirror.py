@@ -3,7 +3,7 @@
 import numpy as np
 
 from timeplex.auditing.base import Found, Rule, block, register
-from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.case import AuditContext, tally
 from timeplex.auditing.evidence import LEAST_CASES, numbered
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
@@ -30,17 +30,15 @@ class MissingMirror(Rule):
         missing = np.bincount(r[~mirrored], minlength=relations)
         own = np.isin(np.arange(relations), [table["relation"] for table in case.own.of("missing-mirror")])
         mined = (cases >= LEAST_CASES) & (cases - missing >= LEAST_MIRRORED * cases)
-        # Two explanations: the fact is wrong, or the other one has just not been told.
-        sure = np.where(own, CERTAIN, np.where(mined, trust(missing, cases) / 2, 0.0))
-        counted = np.where(own, 0, cases)
         at = np.flatnonzero(~mirrored)
         accused, of = rows[at], r[at]
+        counts = tally(of, missing, cases, mined, own)
+        # Two explanations: the fact is wrong, or the other one has just not been told.
+        sure = counts.sure / np.where(own[of], 1, 2)
         meant = _meant(facts, accused)
         # An object that another fact without a mirror says better is wrong itself; and that other fact is explained.
         explained = np.isin(accused, meant)
-        severity = np.where(
-            meant >= 0, np.minimum(2 * sure[of], 1.0) * WRONG_OBJECT, np.where(explained, 0.0, sure[of])
-        )
+        severity = np.where(meant >= 0, np.minimum(2 * sure, 1.0) * WRONG_OBJECT, np.where(explained, 0.0, sure))
 
         def message(place: int) -> str:
             return f"{case.relation(of[place])} holds both ways, but here the other way is missing."
@@ -54,15 +52,7 @@ class MissingMirror(Rule):
             return f"add ({mirror}, {span})?"
 
         return self.accuse(
-            block(
-                accused,
-                severity,
-                message,
-                suggestion,
-                other=meant,
-                holds=(counted - np.minimum(missing, counted))[of],
-                cases=counted[of],
-            )
+            block(accused, severity, message, suggestion, other=meant, holds=counts.holds, cases=counts.cases)
         )
 
 
@@ -81,7 +71,7 @@ def _meant(facts: Facts, rows: Ints) -> Ints:
     order = np.argsort(offered, kind="stable")
     place = np.minimum(np.searchsorted(offered[order], wanted), max(len(rows) - 1, 0))
     at = order[place]
-    dated = (facts.begin[rows] != spans.OPEN_BEGIN) | (facts.end[rows] != spans.OPEN_END)
+    dated = facts.dated[rows]
     return np.where((offered[at] == wanted) & dated, rows[at], -1)
 
 

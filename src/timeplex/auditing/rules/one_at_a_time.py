@@ -8,10 +8,10 @@ predecessor ends), or have the very same span. Facts with an open end are passed
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.case import AuditContext, Tally, tally
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
-from timeplex.typing import Bools, Floats, Ints
+from timeplex.typing import Bools, Ints
 
 MOST_EXCEPTIONS = 0.1
 SIDES = ("subject", "object")
@@ -36,13 +36,9 @@ class OneAtATime(Rule):
             broken = np.bincount(relation[at_once], minlength=relations)
             mined = (cases >= LEAST_CASES) & (broken <= MOST_EXCEPTIONS * cases)
             demanded = np.array([(number, side) in own for number in range(relations)], bool)
-            sure = np.where(demanded, CERTAIN, np.where(mined, trust(broken, cases), 0.0))
-            counted = np.where(demanded, 0, cases)
             one, other = earlier[at_once], later[at_once]
-            of = case.facts.r[one]
-            blocks += _accusations(
-                case, side, one, other, sure[of], (counted - np.minimum(broken, counted))[of], counted[of]
-            )
+            counts = tally(case.facts.r[one], broken, cases, mined, demanded)
+            blocks += _accusations(case, side, one, other, counts)
         return self.accuse(*blocks)
 
 
@@ -53,7 +49,7 @@ def _successions(case: AuditContext, side: str) -> tuple[Ints, Ints]:
     """
     facts = case.facts
     entity, partner = (facts.s, facts.o) if side == "subject" else (facts.o, facts.s)
-    rows = np.flatnonzero((facts.begin != spans.OPEN_BEGIN) & (facts.end != spans.OPEN_END))
+    rows = np.flatnonzero(facts.closed)
     rows = rows[np.lexsort((facts.end[rows], facts.begin[rows], facts.r[rows], entity[rows]))]
     new = np.append(True, (np.diff(entity[rows]) != 0) | (np.diff(facts.r[rows]) != 0))[: len(rows)]
     # Lifting each group above the one before makes one running maximum serve all groups at once.
@@ -75,9 +71,7 @@ def _at_once(case: AuditContext, earlier: Ints, later: Ints) -> Bools:
     return at_once
 
 
-def _accusations(
-    case: AuditContext, side: str, one: Ints, other: Ints, sure: Floats, holds: Ints, cases: Ints
-) -> list[Block]:
+def _accusations(case: AuditContext, side: str, one: Ints, other: Ints, counts: Tally) -> list[Block]:
     facts = case.facts
 
     def message(place: int) -> str:
@@ -94,4 +88,4 @@ def _accusations(
             return f"end {case.date(facts.end[row])} → {case.date(facts.begin[other[place]])}?"
         return f"begin {case.date(facts.begin[row])} → {case.date(facts.end[one[place]])}?"
 
-    return either(case, one, other, sure, message, suggestion, holds=holds, cases=cases)
+    return either(case, one, other, counts, message, suggestion)

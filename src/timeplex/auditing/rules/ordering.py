@@ -1,9 +1,7 @@
 """ordering: a relation that begins before another in nearly all lives, and here after it. Mined by `kb.orderings`."""
 
-import numpy as np
-
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import CERTAIN, AuditContext, trust
+from timeplex.auditing.case import CERTAIN, AuditContext, Tally, trust
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.auditing.rules.gap import same_subject
 from timeplex.patterns.orderings import ENTITIES
@@ -24,7 +22,7 @@ class Ordering(Rule):
         own = {(table["first"], table["second"]) for table in case.own.of("ordering")}
         for first, second in sorted(own):
             rule = f"By your rule {case.relation(first)} comes before {case.relation(second)}"
-            blocks += _broken(case, first, second, rule, CERTAIN)
+            blocks += _broken(case, first, second, rule, Tally(CERTAIN))
         for mined in case.orderings:
             if mined.cases < LEAST_CASES or mined.entities < ENTITIES or mined.confidence < CONFIDENCE:
                 continue
@@ -32,13 +30,11 @@ class Ordering(Rule):
                 continue
             rule = f"{case.relation(mined.first)} comes before {case.relation(mined.second)}"
             sure = float(trust(mined.cases - mined.holds, mined.cases))
-            blocks += _broken(case, mined.first, mined.second, rule, sure, mined.holds, mined.cases)
+            blocks += _broken(case, mined.first, mined.second, rule, Tally(sure, mined.holds, mined.cases))
         return self.accuse(*blocks)
 
 
-def _broken(
-    case: AuditContext, first: int, second: int, rule: str, sure: float, holds: int = 0, cases: int = 0
-) -> list[Block]:
+def _broken(case: AuditContext, first: int, second: int, rule: str, counts: Tally) -> list[Block]:
     """The pairs that do not obey `first` → `second`."""
     one, other = same_subject(case, first, second)
     late = case.facts.begin[one] > case.facts.begin[other]
@@ -48,13 +44,4 @@ def _broken(
         begins = [case.date(case.facts.begin[rows[place]]) for rows in (one, other)]
         return f"{rule}, but here {case.relation(first)} is {begins[0]} and {case.relation(second)} {begins[1]}."
 
-    return either(
-        case,
-        one,
-        other,
-        np.full(len(one), sure),
-        message,
-        lambda place, row: case.better_date(row),
-        holds=holds,
-        cases=cases,
-    )
+    return either(case, one, other, counts, message, lambda place, row: case.better_date(row))

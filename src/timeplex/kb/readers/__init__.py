@@ -1,6 +1,6 @@
 """Readers: from a file, several files, a folder or a DataFrame to a `TemporalKB`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -122,7 +122,6 @@ def read_files(
     columns: Columns | None = None,
     granularity: Granularity | None = None,
     opening: Opening | None = None,
-    labels: Path | None = None,
     name: str | None = None,
     merge_names: bool = False,
     style: DateStyle = USUAL,
@@ -133,11 +132,8 @@ def read_files(
     if not files:
         raise InputError("There is no file to read.", "Give at least one path.")
     tables = [_filled(read_table(path, columns=columns, opening=opening)) for path in files]
-    entity_labels = read_labels(labels) if labels is not None else None
     name = name or ("table" if files[0] == STANDARD_INPUT else shown(Path(files[0].name)).split(".")[0])
-    return assemble(
-        tables, name=name, granularity=granularity, entity_labels=entity_labels, merge_names=merge_names, style=style
-    )
+    return assemble(tables, name=name, granularity=granularity, merge_names=merge_names, style=style)
 
 
 def find_splits(folder: Path) -> dict[str, Path]:
@@ -183,8 +179,8 @@ def read_folder(
     )
 
 
-def from_frame(
-    frame: Any,
+def from_table(
+    data: Any,
     *,
     columns: Columns | None = None,
     granularity: Granularity | None = None,
@@ -192,20 +188,10 @@ def from_frame(
     merge_names: bool = False,
     style: DateStyle = USUAL,
 ) -> TemporalKB:
-    """Read a DataFrame of pandas, polars or pyarrow."""
-    table = read_frame(frame, source="DataFrame", split="train", columns=columns or Columns())
-    return assemble([_filled(table)], name=name, granularity=granularity, merge_names=merge_names, style=style)
-
-
-def from_rows(
-    rows: Iterable[Any],
-    *,
-    columns: Columns | None = None,
-    granularity: Granularity | None = None,
-    name: str = "table",
-    merge_names: bool = False,
-    style: DateStyle = USUAL,
-) -> TemporalKB:
-    """Read rows that are mappings {column: value} or sequences (s, r, o[, begin[, end]])."""
-    table = read_rows(rows, source="The table", split="train", columns=columns or Columns())
+    """Read a DataFrame of pandas, polars or pyarrow, or rows: mappings {column: value} or (s, r, o[, begin[, end]])."""
+    columns = columns or Columns()
+    if isinstance(data, list | tuple | Iterator):
+        table = read_rows(data, source="The table", split="train", columns=columns)
+    else:
+        table = read_frame(data, source="DataFrame", split="train", columns=columns)
     return assemble([_filled(table)], name=name, granularity=granularity, merge_names=merge_names, style=style)
