@@ -7,7 +7,7 @@ is a few array operations.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -22,8 +22,10 @@ from timeplex.kb.dates import Dates, Granularity, Ints, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Alike, Names, best_spellings, encode
 from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems
-from timeplex.kb.readers.table import Table
 from timeplex.text import counted
+
+if TYPE_CHECKING:
+    from timeplex.kb.readers.table import Table
 
 Mask = NDArray[np.bool_]
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -35,7 +37,7 @@ FAR = 8.0
 
 
 def assemble(
-    tables: Sequence[Table],
+    tables: "Sequence[Table]",
     *,
     name: str,
     granularity: Granularity | None = None,
@@ -82,7 +84,7 @@ def assemble(
 class _Rows:
     """The rows of all tables as one frame, and the problems met so far."""
 
-    def __init__(self, tables: Sequence[Table]) -> None:
+    def __init__(self, tables: "Sequence[Table]") -> None:
         self.tables = tables
         self.notes: list[str] = []
         # An event has one date, which is its begin and its end.
@@ -168,7 +170,7 @@ class _Rows:
         )
 
 
-def _date(table: Table, role: str) -> pl.Expr:
+def _date(table: "Table", role: str) -> pl.Expr:
     return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
 
 
