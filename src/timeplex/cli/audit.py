@@ -13,9 +13,9 @@ from timeplex.cli.options import (
     KB_ARGUMENT,
     OWN_MODELS_OPTION,
     calibrating,
+    check_table,
     opened,
 )
-from timeplex.cli.problems import TABLES
 from timeplex.cli.show import print_json, print_table, progress, say
 from timeplex.errors import InputError
 from timeplex.text import counted
@@ -46,8 +46,6 @@ def audit(
 
     Example: timeplex audit sample -o findings.csv --html findings.html
     """
-    if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
-        raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
     if html is not None and html.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{html} is not the name of a page.", "Use .html.")
     from timeplex import api
@@ -55,10 +53,9 @@ def audit(
     from timeplex.files import check_writable
     from timeplex.sources import read
 
-    for path in (output, html):
-        if path is not None:
-            check_writable(path)  # both, before either is written
-
+    check_table(output)
+    if html is not None:  # both are looked at before either is written
+        check_writable(html)
     with progress(f"reading {kb}") as report:
         facts = read(kb, data_dir=data_dir, on_progress=report)
     start = time.perf_counter()

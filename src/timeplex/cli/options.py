@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from timeplex.cli.show import progress, visible
+from timeplex.errors import InputError
 from timeplex.text import counted
 
 if TYPE_CHECKING:
@@ -35,8 +36,22 @@ SPLIT_OPTION = typer.Option("test", "--split", help="Which facts are asked for: 
 LEARNED_MODEL_OPTION = typer.Option(None, "--model", help="A model (see: timeplex models), or path/to/file.py:name.")
 SETTINGS_OPTION = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.")
 
+TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+"""What problems and findings can be written as; each also with .gz. The facts of a KB can be written in more ways."""
+
 MUCH_WORK = 3_000_000
 """So many scores are asked for in about two seconds."""
+
+
+def check_table(path: Path | None) -> None:
+    """Refuse a file, if one is given, that no problems or findings can be written to."""
+    from timeplex.files import check_writable
+
+    if path is None:
+        return
+    if not path.name.lower().removesuffix(".gz").endswith(TABLES):
+        raise InputError(f"{path} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
+    check_writable(path)
 
 
 def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":

@@ -5,16 +5,12 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli.options import DATA_DIR_OPTION, FORMULAS_OPTION, JSON_OPTION, KB_ARGUMENT
+from timeplex.cli.options import DATA_DIR_OPTION, FORMULAS_OPTION, JSON_OPTION, KB_ARGUMENT, check_table
 from timeplex.cli.show import print_json, print_table, progress, say
-from timeplex.errors import InputError
 from timeplex.text import counted
 
 if TYPE_CHECKING:
     from timeplex.kb.problems import Problems
-
-TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
-"""What the problems can be written as; each also with .gz."""
 
 
 def problems(
@@ -31,13 +27,7 @@ def problems(
     """
     from timeplex.sources import read
 
-    if output is not None and not output.name.lower().removesuffix(".gz").endswith(TABLES):
-        # The facts of a KB can be written in more ways (.txt) than a table of problems.
-        raise InputError(f"{output} has no suffix that says how to write it.", f"Use {', '.join(TABLES)}.")
-    if output is not None:
-        from timeplex.files import check_writable
-
-        check_writable(output)
+    check_table(output)
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, on_progress=report).problems
     if output is not None:
