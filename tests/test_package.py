@@ -100,7 +100,6 @@ for name in sys.argv[1:]:
 """
 
 
-@pytest.mark.xfail(strict=True, reason="kb.assemble and kb.readers import each other: it depends on which comes first")
 def test_every_module_can_be_the_first_to_be_imported() -> None:
     command = [sys.executable, "-W", "ignore", "-c", IMPORT_EACH_FIRST, *MODULES]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
