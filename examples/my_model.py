@@ -1,9 +1,9 @@
 """A model of one's own: DistMult whose dimensions count more or less from time to time."""
 
-from timeplex.models.sides import Side, TimeLinearModel
 from torch import Tensor
 
 from timeplex.models import Options, Space, register
+from timeplex.models.query_vector import QueryVector, TimeLinearModel
 
 
 @register("t-distmult")
@@ -16,18 +16,18 @@ class TimeDistMult(TimeLinearModel):
         self.relation = self.table(space.relations, options.dimension)
         self.time = self.table(space.instants, options.dimension)
 
-    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> Side:
+    def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> QueryVector:
         """What the objects are multiplied with."""
-        return Side(self.rows(self.entity, s) * self.rows(self.relation, r) * (1 + time), self.entity)
+        return QueryVector(self.rows(self.entity, s) * self.rows(self.relation, r) * (1 + time), self.entity)
 
-    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> Side:
+    def subject_side_with(self, r: Tensor, o: Tensor, time: Tensor) -> QueryVector:
         """What the subjects are multiplied with."""
-        return Side(self.rows(self.entity, o) * self.rows(self.relation, r) * (1 + time), self.entity)
+        return QueryVector(self.rows(self.entity, o) * self.rows(self.relation, r) * (1 + time), self.entity)
 
-    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> Side:
+    def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """What the times are multiplied with, and what does not depend on time."""
         fact = self.rows(self.entity, s) * self.rows(self.relation, r) * self.rows(self.entity, o)
-        return Side(fact, self.time, lambda: fact.sum(-1))
+        return QueryVector(fact, self.time, lambda: fact.sum(-1))
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
         """What is kept small."""

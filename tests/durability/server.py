@@ -164,6 +164,8 @@ def _serve() -> None:
                 code = 99
                 try:
                     code = _child(request["folder"], request["arguments"], **request["options"])
+                except SystemExit as leaving:  # a signal that came when the command was done
+                    code = int(leaving.code or 0)
                 finally:
                     os._exit(code)
         print(json.dumps(answer), flush=True)

@@ -301,7 +301,7 @@ def read_anything(path: Path) -> TemporalKB | None:
     assert set(frame["kind"]) <= {str(kind) for kind in Kind}
     assert set(frame["action"]) <= {str(action) for action in Action}
     assert set(frame["field"]) <= {"", *ROLES, *(f"{a} and {b}" for a in ROLES for b in ROLES), " and ".join(ROLES[:3])}
-    assert frame.null_count().sum_horizontal().item() == 0
+    assert problems.told.null_count().sum_horizontal().item() == 0
     for line, reason in frame.select("line", "reason").iter_rows():
         assert 1 <= line <= last_line
         assert reason.strip()

@@ -97,7 +97,7 @@ def explain_numbers(run: TrainedRun, s: int, r: int, o: int, t: int, direction: 
     scorer, words = run.scorer, Describer(run.kb, run.kb.train)
     found = scorer.reasons(s, r, o, t)
     parts = _terms(run, s, r, o, t, direction)
-    parts += [Part(name, sum(value for value, of, _ in found if of == name)) for name in scorer.gadgets]
+    parts += [Part(name, sum((value for value, of, _ in found if of == name), 0.0)) for name in scorer.gadgets]
     reasons = [
         Because(name, why.side, words.dated(why.fact), why.gap, value, run.gadgets[name].sentence(why, r, words))
         for value, name, why in found
