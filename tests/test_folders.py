@@ -22,6 +22,7 @@ from timeplex.errors import DamagedError
 from timeplex.files import MOST_JSON, checksum
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.readers import parquet
 from timeplex.models import MODELS
 from timeplex.training import checkpoint
 from timeplex.training.checkpoint import State
@@ -144,7 +145,7 @@ def test_json_that_a_reader_could_choke_on(folder: Path, file: str, text: str) -
 
 
 def test_standard_error_is_as_before(capfd: pytest.CaptureFixture[str]) -> None:
-    with store._silence():
+    with parquet.quiet():
         os.write(2, b"lost")
     os.write(2, b"seen")
     assert capfd.readouterr().err == "seen"

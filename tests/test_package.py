@@ -95,7 +95,8 @@ def test_examples_in_docstrings(module: str) -> None:
 
 
 def test_examples_are_found() -> None:
-    assert {f"timeplex.kb.{name}" for name in ("dates", "spans", "timeline", "names", "source")} <= set(MODULES)
+    kb = {f"timeplex.kb.{name}" for name in ("dates", "spans", "timeline", "names")}
+    assert {*kb, "timeplex.sources"} <= set(MODULES)
     finder = doctest.DocTestFinder(exclude_empty=True)
     found = finder.find(importlib.import_module("timeplex.kb.spans"))
     assert sum(len(test.examples) for test in found) >= 3

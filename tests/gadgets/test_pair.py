@@ -283,9 +283,9 @@ def test_too_many_pairs_of_relations_are_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_small_blocks_give_the_same_meetings(monkeypatch: pytest.MonkeyPatch) -> None:
-    evidence, _ = synthetic_evidence(2000, SyntheticSpec())
-    whole = evidence.meetings(evidence.s, evidence)
+    learned, _ = synthetic_evidence(2000, SyntheticSpec())
+    whole = evidence.meetings(learned.s, learned)
     monkeypatch.setattr(evidence, "BLOCK", 50)
-    parts = evidence.meetings(evidence.s, evidence)
+    parts = evidence.meetings(learned.s, learned)
     for name in ("key", "count", "mean", "sigma"):
         assert np.array_equal(getattr(whole, name), getattr(parts, name))

@@ -10,7 +10,7 @@ distributions hold for the facts of the KB, not only for the lives behind them. 
 >>> kb = generate(1000, seed=7)
 >>> len(kb), len(kb.relations)
 (1000, 8)
->>> study_to_work = World().gap("studiedAt", "worksFor")
+>>> study_to_work = SyntheticSpec().gap("studiedAt", "worksFor")
 >>> round(study_to_work.mean, 2), round(study_to_work.sd, 2)
 (4.83, 1.32)
 """
@@ -30,7 +30,7 @@ from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
 from timeplex.typing import Codes, Floats, Ints
 
-# ruff: noqa: RUF009 - the calls that make the defaults of `World` give immutable values
+# ruff: noqa: RUF009 - the calls that make the defaults of `SyntheticSpec` give immutable values
 
 
 @dataclass(frozen=True)

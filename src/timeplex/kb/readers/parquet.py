@@ -35,7 +35,7 @@ def parquet_frame(data: bytes, source: str, limit: int | None = None) -> pl.Data
         _, unpacked = declared_sizes(data)
         if limit is not None and unpacked > limit:
             raise too_large(source, limit)
-        with _quiet():
+        with quiet():
             return pl.read_parquet(io.BytesIO(data), memory_map=False)
     except InputError:
         raise
@@ -50,7 +50,7 @@ _ALONE = threading.Lock()
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Let nothing be printed on standard error, where a decoder of polars that meets a wrong file prints a traceback.
 
     Standard error is the whole process's, so that one thread at a time does this.
