@@ -5,7 +5,7 @@ A rule is one class with one method, registered by its name:
     @register("my-rule")
     class MyRule(Rule):
         family, says = "my-family", "what it says of a KB, in one line"
-        def find(self, case: Case) -> Found: …
+        def find(self, case: AuditContext) -> Found: …
 
 The laws, tested for every registered rule (tests/auditing/test_laws.py): the answer is the same each time and does not
 depend on the order of the facts or on which other rules run, and it names facts that exist.

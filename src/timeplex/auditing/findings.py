@@ -13,6 +13,7 @@ from timeplex.auditing.base import Found
 from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
 from timeplex.kb.facts import SPLITS, to_pandas
+from timeplex.kb.readers import suffix
 from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
 from timeplex.kb.readers.parquet import parquet_frame
 from timeplex.kb.write import without_formulas
@@ -202,16 +203,15 @@ def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:
 
 
 def _parsed(path: Path, data: bytes) -> pl.DataFrame:
-    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
-    if suffix in (".csv", ".tsv"):
-        return pl.read_csv(io.BytesIO(data), separator="," if suffix == ".csv" else "\t", infer_schema=False)
-    if suffix in (".jsonl", ".ndjson"):
+    if suffix(path) in (".csv", ".tsv"):
+        return pl.read_csv(io.BytesIO(data), separator="," if suffix(path) == ".csv" else "\t", infer_schema=False)
+    if suffix(path) in (".jsonl", ".ndjson"):
         return (
             pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
             if data.strip()
             else pl.DataFrame(schema=list(KEY))
         )
-    if suffix == ".parquet":
+    if suffix(path) == ".parquet":
         return parquet_frame(data, shown(path), unpacked_limit(len(data)))
     raise InputError(f"{path} has no suffix that says how to read it.", "Use .csv, .tsv, .jsonl or .parquet.")
 

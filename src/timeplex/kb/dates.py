@@ -1,7 +1,7 @@
 """Dates of any precision: what a date covers, where that lies on a time axis, and how it is written back.
 
-`kb.spellings` reads dates from text. Years are taken as written on a Gregorian calendar that is extended to all times
-and has a year 0.
+`kb.date_spellings` reads dates from text. Years are taken as written on a Gregorian calendar that is extended to all
+times and has a year 0.
 
 An instant is an integer: the year, the month counted from January of year 0, or the day counted from
 1970-01-01, by granularity.

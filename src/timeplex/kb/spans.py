@@ -5,6 +5,8 @@ An open (unknown) begin is `OPEN_BEGIN`, an open end is `OPEN_END`: the least an
 integer, so that comparisons treat them as minus and plus infinity. No calendar date has these values.
 An *empty* span (the intersection of disjoint ones) has begin > end.
 
+>>> volume((1990, 1995))
+np.float64(6.0)
 >>> intersection((1990, 1995), (1993, 2001))
 (np.int64(1993), np.int64(1995))
 """

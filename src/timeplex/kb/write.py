@@ -2,7 +2,7 @@
 
 `formulas` says what becomes of texts in CSV and TSV that a spreadsheet would take for formulas. True leaves them as
 they are: that is the rule for KBs, so that what is written is read back to the letter. False puts an apostrophe before
-them: that is the rule for tables that people open (see `kb.formulas`). Other formats hold every text as it is.
+them: that is the rule for tables that people open. Other formats hold every text as it is.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""ordering: a relation that begins before another in nearly all lives, and here after it. Mined by `kb.orderings`."""
+"""ordering: a relation that begins before another in nearly all lives, and here after it (see `patterns.orderings`)."""
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
 from timeplex.auditing.case import CERTAIN, AuditContext, Tally, trust
@@ -7,7 +7,7 @@ from timeplex.auditing.rules.gap import same_subject
 from timeplex.patterns.orderings import ENTITIES
 
 CONFIDENCE = 0.98
-"""Less than what `kb.orderings` asks for, since a KB that needs an audit breaks its orderings more often."""
+"""Less than what `patterns.orderings` asks for, since a KB that needs an audit breaks its orderings more often."""
 
 
 @register("ordering")
