@@ -107,7 +107,6 @@ def test_it_trains_and_answers(timeplex: Callable[..., str], tmp_path: Path) -> 
     assert {path.name for path in tmp_path.iterdir()} == {"facts.csv", "facts.kb", "run", "other"}
 
 
-@pytest.mark.xfail(strict=True, reason="kb.assemble and kb.readers import each other: it depends on which comes first")
 def test_it_audits(timeplex: Callable[..., str], tmp_path: Path) -> None:
     assert "Zhou Enlai headOfGovernment" in timeplex("audit", "sample")
     assert list(tmp_path.iterdir()) == []

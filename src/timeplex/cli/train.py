@@ -24,7 +24,7 @@ def train(
     kb: str | None = typer.Argument(None, metavar="KB", help="What to learn from; not needed with --resume."),
     output: Path = typer.Option(..., "-o", "--output", metavar="RUN", help="The run folder."),
     model: str | None = LEARNED_MODEL_OPTION,
-    recipe: Path | None = typer.Option(None, help="A TOML file with all settings."),
+    recipe: Path | None = typer.Option(None, help="A recipe of timeplex by name (yago11k/timeplex), or a TOML file."),
     base: Path | None = typer.Option(
         None, metavar="RUN", help="Take the model of this run, and train the recipe's gadgets alone."
     ),

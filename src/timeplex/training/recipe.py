@@ -1,6 +1,5 @@
 """The recipe: everything that decides how a model is trained. A TOML file in, JSON saved with the run."""
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping
 from importlib.resources import files
@@ -14,7 +13,7 @@ from timeplex.files import parse_toml, read_toml
 from timeplex.gadgets import GADGETS
 from timeplex.models.base import Model, tuned
 from timeplex.models.loading import file_digest, model_class, names_file
-from timeplex.text import quoted
+from timeplex.text import did_you_mean, quoted
 
 SHIPPED = Path(str(files("timeplex") / "recipes"))
 """The recipes that come with timeplex: <dataset>/<model>.toml."""
@@ -256,8 +255,7 @@ def _located(given: Path) -> Path:
     if name in shipped:
         return SHIPPED / f"{name}.toml"
     if given.suffix != ".toml" and not os.path.exists(given):  # noqa: PTH110 - `Path.exists` raises for a long name
-        close = difflib.get_close_matches(name, shipped, n=1)
-        hint = f"Did you mean {close[0]!r}?" if close else "Give a TOML file, or a name such as 'yago11k/timeplex'."
+        hint = did_you_mean(name, shipped) or "Give a TOML file, or a name such as 'yago11k/timeplex'."
         raise UnknownNameError(f"There is no recipe {quoted(name)}.", hint)
     return given
 
