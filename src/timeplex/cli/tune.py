@@ -25,7 +25,7 @@ def tune(
     output: Path = typer.Option(..., "-o", "--output", metavar="DIR", help="Where the search is kept; it resumes."),
     trials: int = typer.Option(20, min=1, help="How many trials there are to be in all."),
     model: str | None = LEARNED_MODEL_OPTION,
-    recipe: Path | None = typer.Option(None, help="A TOML file to start from."),
+    recipe: Path | None = typer.Option(None, help="A recipe by name, or a TOML file, to start from."),
     settings: list[str] = SETTINGS_OPTION,
     search: str = typer.Option("all", help="all: every range at once; paper: the paper's two stages."),
     data_dir: Path | None = DATA_DIR_OPTION,
