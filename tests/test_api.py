@@ -102,9 +102,7 @@ def test_evaluate_takes_a_folder_a_run_or_a_kb(timeplex: Timeplex) -> None:  # n
     assert json.loads(printed.out) == json.loads(json.dumps(report.as_dict("span")))
     alone = package.evaluate(trained.kb, filter=None)
     assert alone.model is None
-    assert (
-        alone.as_dict()["baselines"] == package.evaluate(folder.parent / "small.kb", filter=None).as_dict()["baselines"]
-    )
+    assert alone.as_dict()["baselines"] == package.evaluate(folder / "kb", filter=None).as_dict()["baselines"]
     with pytest.raises(InputError, match="There is no protocol 'papr'"):
         package.evaluate("no such folder", protocol="papr")
 
@@ -129,7 +127,7 @@ def test_compare() -> None:
     with pytest.raises(InputError, match="only one run"):
         package.compare(folder)
     with pytest.raises(InputError, match="is not a run folder"):
-        package.compare(folder, folder.parent / "small.kb")
+        package.compare(folder, folder / "kb")
 
 
 def test_diagnose(tmp_path: Path) -> None:
@@ -157,7 +155,7 @@ def test_findings_of_trained_runs_join(timeplex: Timeplex) -> None:  # noqa: F81
     assert found.frame.filter(rule="model").height + len(alone) == len(found)
     assert package.audit(trained.kb, runs=[folder, folder]).frame.equals(found.frame)
     assert package.audit(trained.kb, runs=folder, mute=["model"]).frame.equals(alone.frame)
-    printed = json.loads(timeplex("audit", folder.parent / "small.kb", "--run", folder, "--json").out)
+    printed = json.loads(timeplex("audit", folder / "kb", "--run", folder, "--json").out)
     assert printed["findings"] == json.loads(json.dumps(found.frame.to_dicts()))
 
 

@@ -32,8 +32,9 @@ class _Paper:
     """Object and time meet x = β rᵒᵗ + γ s in Re⟨x, o, t̄⟩."""
 
     @staticmethod
-    def score(x: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        return dot(multiply(o, x), t)
+    def ordered(o: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """The factor beside x, and the conjugated one."""
+        return o, t
 
     @staticmethod
     def object_query(x: Tensor, t: Tensor) -> Tensor:
@@ -53,8 +54,9 @@ class _PublishedCode:
     """Object and time meet x = β rᵒᵗ + γ s in Re⟨x, t, ō⟩."""
 
     @staticmethod
-    def score(x: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        return dot(multiply(t, x), o)
+    def ordered(o: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """The factor beside x, and the conjugated one."""
+        return t, o
 
     @staticmethod
     def object_query(x: Tensor, t: Tensor) -> Tensor:
@@ -104,9 +106,8 @@ class TimePlex(TimeLinearModel):
         target, options = self.rows(self.entity, o), self.options
         so, st = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
         query = self.form.subject_query(so, st, target, time, options.gamma)
-        return QueryVector(
-            query, self.entity, lambda: options.beta * self.form.score(self.relation_ot[r], target, time)
-        )
+        first, last = self.form.ordered(target, time)
+        return QueryVector(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), last))
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """All terms with time fold into one query vector; the first term is the same at all times."""
@@ -118,11 +119,12 @@ class TimePlex(TimeLinearModel):
     def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
         """The four products of the formula, each with its weight."""
         subject, target, time, options = self.entity[s], self.entity[o], self.time[t], self.options
+        first, last = self.form.ordered(target, time)
         parts = {
             "subject, relation, object": dot(multiply(subject, self.relation_so[r]), target),
             "subject, relation, time": options.alpha * dot(multiply(subject, self.relation_st[r]), time),
-            "object, relation, time": options.beta * self.form.score(self.relation_ot[r], target, time),
-            "subject, object, time": options.gamma * self.form.score(subject, target, time),
+            "object, relation, time": options.beta * dot(multiply(first, self.relation_ot[r]), last),
+            "subject, object, time": options.gamma * dot(multiply(subject, first), last),
         }
         return dict(zip(parts, broadcast(*parts.values()), strict=True))
 
