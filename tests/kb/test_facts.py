@@ -63,7 +63,9 @@ def test_look_ups_find_what_a_scan_finds(facts: list[Row]) -> None:
         expected = [row for row, s, r, _ in numbered if (s, r) == (entity, relation)]
         assert stored.of_subject_relation(entity, relation).tolist() == expected
         expected = [row for row, _, r, o in numbered if (r, o) == (relation, entity)]
-        assert stored.by_relation_object.rows(int(pair_key(relation, entity))).tolist() == expected
+        assert stored.of_relation_object(relation, entity).tolist() == expected
+    for entity in ENTITIES:
+        assert stored.of_entity(entity).tolist() == [row for row, s, _, o in numbered if entity in (s, o)]
     for one, other in product(ENTITIES, ENTITIES):
         expected = [row for row, s, _, o in numbered if {s, o} == {one, other}]
         assert stored.of_pair(one, other).tolist() == expected

@@ -171,9 +171,21 @@ class Facts:
         """Rows by `pair_key` of the two entities, the smaller number first: direction does not matter."""
         return Index(pair_key(np.minimum(self.s, self.o), np.maximum(self.s, self.o)))
 
+    @cached_property
+    def _by_role(self) -> tuple[Index, Index]:
+        return Index(np.asarray(self.s, np.int64)), Index(np.asarray(self.o, np.int64))
+
     def of_subject_relation(self, s: int, r: int) -> Ints:
         """Rows of the facts (s, r, ·)."""
         return self.by_subject_relation.rows(int(pair_key(s, r)))
+
+    def of_relation_object(self, r: int, o: int) -> Ints:
+        """Rows of the facts (·, r, o)."""
+        return self.by_relation_object.rows(int(pair_key(r, o)))
+
+    def of_entity(self, entity: int) -> Ints:
+        """Rows of the facts that have the entity as subject or object, each once, in order."""
+        return np.union1d(*(index.rows(entity) for index in self._by_role))
 
     def of_triples(self, s: Ints | Codes, r: Ints | Codes, o: Ints | Codes) -> tuple[Ints, Ints]:
         """All pairs (place, row of a fact that states the triple at that place, at whatever time); s, r, o: (n,)."""
