@@ -12,20 +12,45 @@ Both directions of a question are one: relation r + R asks for the subject of r,
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from timeplex.kb import spans
+from timeplex.kb.assemble import plausible_range
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, Index, TemporalKB
 from timeplex.registry import register_in
-from timeplex.typing import Floats, Ints
+from timeplex.typing import Bools, Features, Ints
 
 Side = Literal["begin", "end"]
 SIDES: tuple[Side, Side] = ("begin", "end")
+
+
+MOST_INSTANTS = 4096
+"""The most instants of an axis; a longer one has cells of several instants, of which the first stands for all."""
+TAIL = 0.02
+"""The share of the earliest dates around which the axis has the dates that occur, and no others."""
+
+
+def axis_of(facts: Facts, granularity: Granularity) -> Ints:
+    """The instants that a date is looked for among, in order.
+
+    All instants from where the dates become frequent to the last plausible one, and before and after that the dates
+    that occur: a KB with one fact of the year 100 has no need for all years between.
+    """
+    dates = np.sort(np.concatenate([facts.begin[facts.has_begin], facts.end[facts.has_end]]).astype(np.int64))
+    if len(dates) == 0:
+        return np.zeros(1, np.int64)
+    low = int(dates[int(TAIL * len(dates))])
+    high = min(int(dates[-1]), plausible_range(dates, np.ones(len(dates), np.int64), granularity)[1])
+    low, high = min(low, high), max(low, high)
+    step = -(-(high - low + 1) // MOST_INSTANTS)
+    outside = np.unique(dates[(dates < low) | (dates > high)])
+    some = outside[:: -(-len(outside) // MOST_INSTANTS)] if len(outside) else outside
+    return np.unique(np.concatenate([some, np.arange(low, high + 1, step)]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +67,7 @@ class Evidence:
     first: int
     last: int
     granularity: Granularity = Granularity.YEAR
+    axis: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
 
     @classmethod
     def of(cls, kb: TemporalKB, facts: Facts | None = None) -> "Evidence":
@@ -49,19 +75,15 @@ class Evidence:
         timeline = kb.timeline("calendar")
         first, last = (timeline.first, timeline.last) if len(timeline) else (0, 0)
         facts = kb.train if facts is None else facts
-        return cls(facts, len(kb.entities), len(kb.relations), first, last, kb.granularity)
+        axis = axis_of(facts, kb.granularity)
+        return cls(facts, len(kb.entities), len(kb.relations), first, last, kb.granularity, axis)
 
     def without(self, rows: Any) -> "Evidence":
         """The same with some facts really removed, given as a mask (n,)."""
-        return Evidence(self.facts[~rows], self.entities, self.relations, self.first, self.last, self.granularity)
+        return replace(self, facts=self.facts[~rows])
 
     def __len__(self) -> int:
         return len(self.facts)
-
-    @property
-    def instants(self) -> int:
-        """How many instants the axis has: last − first + 1."""
-        return self.last - self.first + 1
 
     @cached_property
     def x(self) -> Ints:
@@ -108,6 +130,12 @@ class TimeQueries:
             column = np.asarray(getattr(self, name), np.int64)
             object.__setattr__(self, name, np.full(len(self.s), -1) if name == "own" and not len(column) else column)
 
+    @classmethod
+    def of(cls, facts: Facts, own: Ints | None = None) -> "TimeQueries":
+        """When did these facts hold, as if their dates were not known?"""
+        s, r, o = (np.asarray(column, np.int64) for column in (facts.s, facts.r, facts.o))
+        return cls(s, r, o, np.full(len(facts), -1) if own is None else own)
+
     def __len__(self) -> int:
         return len(self.s)
 
@@ -153,23 +181,24 @@ class LinkQueries:
 
 
 class Pattern:
-    """A pattern; `fit` makes one of its evidence. `year_features` and `candidate_features` name what it says.
+    """A pattern, fitted on evidence; `year_features` and `candidate_features` name what it says.
 
-    A pattern that says nothing of years, or of candidates, leaves these names empty.
+    What is counted (densities, rates) is counted over the facts in `counted` alone, a mask (n,), all if None: so that
+    the weights of features are learned on facts that took no part in them.
     """
 
     name: ClassVar[str]
     year_features: ClassVar[tuple[str, ...]] = ()
     candidate_features: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, evidence: Evidence) -> None:
+    def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         self.evidence = evidence
 
-    def years(self, queries: TimeQueries, side: Side) -> Floats:
-        """What speaks for each instant as begin or end: (n, year features, instants), float32."""
+    def years(self, queries: TimeQueries, side: Side) -> Features:
+        """What speaks for each instant as begin or end: (n, year features, axis), float32."""
         raise NotImplementedError
 
-    def candidates(self, queries: LinkQueries) -> Floats:
+    def candidates(self, queries: LinkQueries) -> Features:
         """What speaks for each entity as an answer: (n, candidate features, entities), float32."""
         raise NotImplementedError
 

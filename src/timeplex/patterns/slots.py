@@ -1,0 +1,136 @@
+"""Slots: what else the subject or object has in the same relation, and where that leaves room for one fact more.
+
+The facts of a subject in a relation (or of an object) share a *slot*: a club's coaches, a person's marriages. Of every
+instant they say
+
+    taken       how many of them hold there, ends not counted, at most `MOST`
+    end, begin  whether one ends or begins there: a successor comes when its predecessor goes
+    event       whether one begins and ends there
+    near, around  Σ exp(−|t − begin| / 2) and the same with 8, at most `MOST`
+
+The rhythm of a slot: if at least `LEAST_DATES` distinct begins lie mostly P ≥ 2 instants apart, `in step` is 1 where
+the rhythm goes on and 0 elsewhere, and `free` is 1 if moreover none of them begins there.
+"""
+
+import numpy as np
+from numba import njit
+
+from timeplex.kb import spans
+from timeplex.kb.facts import Index
+from timeplex.patterns.base import Evidence, Pattern, Side, TimeQueries, register
+from timeplex.patterns.gaps import some_matches
+from timeplex.typing import Bools, Features, Ints
+
+MOST = 3.0
+NEAR, AROUND = 2.0, 8.0
+LEAST_DATES = 5
+LEAST_EVEN = 0.5
+LEAST_IN_STEP = 0.75
+REACH = 2
+"""A rhythm goes on for so many steps beyond the first and the last date."""
+
+SLOT_FEATURES = ("taken", "end", "begin", "event", "near", "around", "in step", "free")
+
+
+class Slots:
+    """The rows of an evidence by (entity, directed relation)."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self._width = 2 * evidence.relations
+        self._index = Index(evidence.x * self._width + evidence.r)
+
+    def others(self, x: Ints, r: Ints, own: Ints) -> tuple[Ints, Ints]:
+        """(start (n + 1,), rows): the other facts of each slot (x, r), in the order of their begins."""
+        evidence = self.evidence
+        place, row = some_matches(self._index, x * self._width + r)
+        kept = row % max(len(evidence), 1) != own[place]
+        place, row = place[kept], row[kept]
+        order = np.lexsort((evidence.end[row], evidence.begin[row], place))
+        return np.searchsorted(place[order], np.arange(len(x) + 1)), row[order]
+
+
+@njit(cache=True)
+def _occupied(start: Ints, begins: Ints, ends: Ints, axis: Ints, no_begin: int, no_end: int, rows: Features) -> None:
+    for query in range(len(start) - 1):
+        for fact in range(start[query], start[query + 1]):
+            begin, end = begins[fact], ends[fact]
+            for place in range(len(axis)):
+                at = axis[place]
+                if begin == at and end == at:
+                    rows[query, 3, place] = 1.0
+                elif at == begin:
+                    rows[query, 2, place] = 1.0
+                elif at == end:
+                    rows[query, 1, place] = 1.0
+                elif begin != no_begin and end != no_end and begin < at < end:
+                    rows[query, 0, place] = min(rows[query, 0, place] + 1.0, MOST)
+                if begin != no_begin:
+                    far = abs(at - begin)
+                    rows[query, 4, place] = min(rows[query, 4, place] + np.exp(-far / NEAR), MOST)
+                    rows[query, 5, place] = min(rows[query, 5, place] + np.exp(-far / AROUND), MOST)
+
+
+@njit(cache=True)
+def rhythm_of(dates: Ints) -> tuple[int, int]:
+    """(P, phase) of distinct dates in order, P = 0 if they have no rhythm."""
+    if len(dates) < LEAST_DATES:
+        return 0, 0
+    steps = np.sort(dates[1:] - dates[:-1])
+    period, most, run = 0, 0, 0
+    for at in range(len(steps)):
+        run = run + 1 if at and steps[at] == steps[at - 1] else 1
+        if run > most:
+            period, most = steps[at], run
+    if period < 2 or most < LEAST_EVEN * len(steps):
+        return 0, 0
+    phases = np.sort(dates % period)
+    phase, most, run = 0, 0, 0
+    for at in range(len(phases)):
+        run = run + 1 if at and phases[at] == phases[at - 1] else 1
+        if run > most:
+            phase, most = phases[at], run
+    if most < LEAST_IN_STEP * len(phases):
+        return 0, 0
+    return period, phase
+
+
+@njit(cache=True)
+def _rhythm(start: Ints, begins: Ints, axis: Ints, no_begin: int, rows: Features) -> None:
+    for query in range(len(start) - 1):
+        known = begins[start[query] : start[query + 1]]
+        known = np.unique(known[known != no_begin])
+        period, phase = rhythm_of(known)
+        if period == 0:
+            continue
+        low, high = known[0] - REACH * period, known[-1] + REACH * period
+        for place in range(len(axis)):
+            at = axis[place]
+            if low <= at <= high and at % period == phase:
+                rows[query, 6, place] = 1.0
+                nearest = np.searchsorted(known, at)
+                if nearest == len(known) or known[nearest] != at:
+                    rows[query, 7, place] = 1.0
+
+
+@register("slots")
+class SlotPattern(Pattern):
+    """What is taken, who comes before and after, and the rhythm, from subject and object."""
+
+    year_features = tuple(f"{entity} slot {feature}" for entity in ("subject", "object") for feature in SLOT_FEATURES)
+
+    def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
+        super().__init__(evidence, counted)
+        self.slots = Slots(evidence)
+
+    def years(self, queries: TimeQueries, side: Side) -> Features:
+        """(n, 16, axis); the same for begin and end, which weigh it differently."""
+        evidence, per = self.evidence, len(SLOT_FEATURES)
+        rows = np.zeros((len(queries), len(self.year_features), len(evidence.axis)), np.float32)
+        for at, (x, r) in enumerate(((queries.s, queries.r), (queries.o, queries.r + evidence.relations))):
+            start, row = self.slots.others(x, r, queries.own)
+            part = rows[:, per * at : per * (at + 1)]
+            begins, ends = evidence.begin[row], evidence.end[row]
+            _occupied(start, begins, ends, evidence.axis, spans.OPEN_BEGIN, spans.OPEN_END, part)
+            _rhythm(start, begins, evidence.axis, spans.OPEN_BEGIN, part)
+        return rows
