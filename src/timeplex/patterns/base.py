@@ -23,7 +23,7 @@ from timeplex.kb.assemble import plausible_range
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, Index, TemporalKB
 from timeplex.registry import register_in
-from timeplex.typing import Bools, Features, Ints
+from timeplex.typing import Bools, Features, Floats, Ints
 
 Side = Literal["begin", "end"]
 SIDES: tuple[Side, Side] = ("begin", "end")
@@ -180,6 +180,26 @@ class LinkQueries:
         return np.where(self.begin != spans.OPEN_BEGIN, self.begin, self.end)
 
 
+@dataclass(frozen=True, eq=False)
+class Because:
+    """What a fact contributes to the features of a pattern.
+
+    row     a row of the evidence, 0 … 2n − 1; −1: no single fact, but all of the relation
+    values  (features,)
+    gap     instants from the fact's date to the instant in question, and to which of its ends
+    holds   in how many of `cases` such facts lie just so far apart; four fifths of the gaps lie from `low` to `high`
+    """
+
+    row: int
+    values: Floats
+    gap: int = 0
+    anchor: Side = "begin"
+    holds: int = 0
+    cases: int = 0
+    low: int = 0
+    high: int = 0
+
+
 class Pattern:
     """A pattern, fitted on evidence; `year_features` and `candidate_features` name what it says.
 
@@ -197,6 +217,11 @@ class Pattern:
     def years(self, queries: TimeQueries, side: Side) -> Features:
         """What speaks for each instant as begin or end: (n, year features, axis), float32."""
         raise NotImplementedError
+
+    def because(self, query: TimeQueries, side: Side, at: int) -> "list[Because]":
+        """What is behind the features of one question at a place of the axis; summed, they are the features there."""
+        said = self.years(query, side)[0, :, at]
+        return [Because(-1, said.astype(float))] if said.any() else []
 
     def candidates(self, queries: LinkQueries) -> Features:
         """What speaks for each entity as an answer: (n, candidate features, entities), float32."""

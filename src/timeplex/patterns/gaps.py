@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Index
-from timeplex.patterns.base import Evidence, Pattern, Side, TimeQueries, register
+from timeplex.patterns.base import Because, Evidence, Pattern, Side, TimeQueries, register
 from timeplex.patterns.densities import Buckets, buckets, smoothed
 from timeplex.typing import Bools, Features, Ints
 
@@ -36,7 +37,7 @@ class Experts:
     """Other dates that say something of a query's date: for query i those from start[i] to start[i + 1].
 
     kind   row of the table of densities     at   the other date     same   whether of the same relation and role
-    row    the row of the evidence (0 … 2n − 1)
+    row    the row of the evidence (0 … 2n − 1)     anchor   0: its begin, 1: its end
     """
 
     start: Ints
@@ -44,6 +45,7 @@ class Experts:
     at: Ints
     same: Bools
     row: Ints
+    anchor: Ints
 
 
 class GapTables:
@@ -76,7 +78,9 @@ class GapTables:
         np.add.at(counts.reshape(-1), kind * width + bucket, weight)
         np.add.at(counts.reshape(-1), (len(frequent) + evidence.r[row]) * width + bucket, weight)
         self.table = smoothed(counts, self.buckets.width)
-        self.cases = np.bincount(kind, minlength=len(counts))
+        seen = np.bincount(kind * width + bucket, minlength=counts.size).astype(np.int32)
+        seen += np.bincount((len(frequent) + evidence.r[row]) * width + bucket, minlength=counts.size).astype(np.int32)
+        self.seen = seen.reshape(counts.shape)
 
     def _code(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
         return (r * self._directed + other) * 2 + anchor
@@ -110,7 +114,7 @@ class GapTables:
         place, row, anchor, at = place[order], row[order], anchor[order], at[order]
         start = np.searchsorted(place, np.arange(len(x) + 1))
         other = self.evidence.r[row]
-        return Experts(start, self.kinds(r[place], other, anchor), at, other == r[place], row)
+        return Experts(start, self.kinds(r[place], other, anchor), at, other == r[place], row, anchor)
 
 
 def some_matches(index: Index, keys: Ints) -> tuple[Ints, Ints]:
@@ -176,6 +180,27 @@ def _hear(
 HEARINGS = ("same relation", "other relations", "mixture", "best", "pool")
 
 
+@dataclass(frozen=True)
+class Habit:
+    """How often facts lie just so far apart, of how many; between `low` and `high` lie four fifths of them."""
+
+    holds: int
+    cases: int
+    low: int
+    high: int
+
+
+def habit(seen: NDArray[np.int32], of: Buckets, gap: int) -> Habit:
+    """The habit behind a gap, from the counts of its kind, (buckets,)."""
+    total = int(seen.sum())
+    gaps = np.full(len(of.width), np.iinfo(np.int64).max)
+    np.minimum.at(gaps, of.of, np.arange(-of.reach, of.reach + 1))
+    order = np.argsort(gaps)
+    up_to = np.cumsum(seen[order])
+    low, high = (int(gaps[order[np.searchsorted(up_to, share * total)]]) for share in (0.1, 0.9)) if total else (0, 0)
+    return Habit(int(seen[of(np.array([gap]))[0]]), total, low, high)
+
+
 @register("gaps")
 class Gaps(Pattern):
     """What the other facts of subject and object say of a date by the usual gaps."""
@@ -203,3 +228,28 @@ class Gaps(Pattern):
                 rows[:, 5 * at : 5 * at + 5],
             )
         return rows
+
+    def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
+        """Each other date's share: of a mixture by its density, of the best all or nothing."""
+        tables, instant = self.tables[side], int(self.evidence.axis[at])
+        found = []
+        for which, (x, r) in enumerate(((query.s, query.r), (query.o, query.r + self.evidence.relations))):
+            experts = tables.experts(x, r, query.own)
+            count = len(experts.at)
+            if not count:
+                continue
+            value = tables.table[experts.kind, tables.buckets(instant - experts.at)].astype(float)
+            alike, density = experts.same, np.exp(value)
+            values = np.zeros((count, len(self.year_features)))
+            for place, heard in ((0, alike), (1, ~alike)):
+                values[heard, 5 * which + place] = value[heard] * min(heard.sum(), HEARD) / max(heard.sum(), 1)
+            values[:, 5 * which + 2] = np.log(density.mean()) * density / density.sum()
+            values[value.argmax(), 5 * which + 3] = value.max()
+            values[:, 5 * which + 4] = value / np.sqrt(count)
+            for one in range(count):
+                gap = instant - int(experts.at[one])
+                usual = habit(tables.seen[experts.kind[one]], tables.buckets, gap)
+                anchor: Side = "end" if experts.anchor[one] else "begin"
+                row = int(experts.row[one])
+                found.append(Because(row, values[one], gap, anchor, usual.holds, usual.cases, usual.low, usual.high))
+        return found

@@ -5,12 +5,13 @@ relation, same or mirrored, begin or end of the other); densities as in `densiti
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Index, pair_key
-from timeplex.patterns.base import SIDES, Evidence, Pattern, Side, TimeQueries, register
+from timeplex.patterns.base import SIDES, Because, Evidence, Pattern, Side, TimeQueries, register
 from timeplex.patterns.densities import buckets, smoothed
-from timeplex.patterns.gaps import some_matches
+from timeplex.patterns.gaps import habit, some_matches
 from timeplex.typing import Bools, Features, Ints
 
 
@@ -26,6 +27,7 @@ class Pairs(Pattern):
         self._index = Index(pair_key(evidence.x, evidence.y))
         self._codes: dict[str, Ints] = {}
         self.tables: dict[str, Features] = {}
+        self._seen: dict[str, NDArray[np.int32]] = {}
         facts = evidence.facts
         everything = TimeQueries.of(facts, np.arange(len(facts)))
         place, row, anchor, at = self._others(everything)
@@ -40,6 +42,7 @@ class Pairs(Pattern):
             width = len(self._buckets.width)
             cell = kind * width + self._buckets(date[known] - at[known])
             counts = np.bincount(cell, minlength=len(self._codes[side]) * width).reshape(-1, width)
+            self._seen[side] = counts.astype(np.int32)
             self.tables[side] = smoothed(counts.astype(float), self._buckets.width)
 
     def _code(self, r: Ints, row: Ints, anchor: Ints) -> Ints:
@@ -74,3 +77,20 @@ class Pairs(Pattern):
         np.maximum.at(first, (place, which), said)
         np.copyto(rows, first, where=np.isfinite(first))
         return rows
+
+    def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
+        """The fact of the pair that says most."""
+        said, instant, found = self.years(query, side)[0, :, at], int(self.evidence.axis[at]), []
+        _, row, anchor, date = self._others(query)
+        code, codes = self._code(np.repeat(query.r, len(row)), row, anchor), self._codes[side]
+        for which in range(2):
+            for one in np.flatnonzero((self.evidence.r[row] >= self.evidence.relations) == which):
+                kind, gap = np.flatnonzero(codes == code[one]), instant - int(date[one])
+                if len(kind) and self.tables[side][kind[0], self._buckets(np.array([gap]))[0]] == said[which]:
+                    values = np.where(np.arange(2) == which, said, 0).astype(float)
+                    usual = habit(self._seen[side][kind[0]], self._buckets, gap)
+                    end: Side = "end" if anchor[one] else "begin"
+                    seen = usual.holds, usual.cases, usual.low, usual.high
+                    found.append(Because(int(row[one]), values, gap, end, *seen))
+                    break
+        return found

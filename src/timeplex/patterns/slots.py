@@ -17,7 +17,7 @@ from numba import njit
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Index
-from timeplex.patterns.base import Evidence, Pattern, Side, TimeQueries, register
+from timeplex.patterns.base import Because, Evidence, Pattern, Side, TimeQueries, register
 from timeplex.patterns.gaps import some_matches
 from timeplex.typing import Bools, Features, Ints
 
@@ -134,3 +134,26 @@ class SlotPattern(Pattern):
             _occupied(start, begins, ends, evidence.axis, spans.OPEN_BEGIN, spans.OPEN_END, part)
             _rhythm(start, begins, evidence.axis, spans.OPEN_BEGIN, part)
         return rows
+
+    def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
+        """Each fact of a slot has its share of what the slot says; a rhythm is that of all of them."""
+        evidence, per = self.evidence, len(SLOT_FEATURES)
+        said = self.years(query, side)[0, :, at].astype(float)
+        instant, found = int(evidence.axis[at]), []
+        for which, (x, r) in enumerate(((query.s, query.r), (query.o, query.r + evidence.relations))):
+            _, rows = self.slots.others(x, r, query.own)
+            alone = np.zeros((len(rows), 6, 1), np.float32)
+            for place, row in enumerate(rows):
+                one, only = np.array([0, 1]), np.array([row])
+                begin, end = evidence.begin[only], evidence.end[only]
+                _occupied(one, begin, end, evidence.axis[[at]], spans.OPEN_BEGIN, spans.OPEN_END, alone[place][None])
+            total = np.maximum(alone.sum(0), 1e-30)[:, 0]
+            for place, row in enumerate(rows.tolist()):
+                values = np.zeros(len(said))
+                values[per * which : per * which + 6] = alone[place, :, 0] / total * said[per * which : per * which + 6]
+                anchor: Side = "end" if evidence.end[row] == instant else "begin"
+                gap = instant - int(evidence.end[row] if anchor == "end" else evidence.begin[row])
+                found.append(Because(row, values, gap, anchor))
+        values = said.copy()
+        values[[place for place in range(len(said)) if place % per < 6]] = 0
+        return [*found, Because(-1, values)] if values.any() else found
