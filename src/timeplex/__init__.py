@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "Findings": "timeplex.auditing.findings",
     "Granularity": "timeplex.kb.dates",
+    "Learned": "timeplex.answers.learned",
     "Model": "timeplex.models.base",
     "Protocol": "timeplex.evaluation.protocol",
     "Recipe": "timeplex.training.recipe",
@@ -33,6 +34,7 @@ _WHERE = {
     "evaluate": "timeplex.api",
     "evaluate_scores": "timeplex.evaluation.report",
     "generate": "timeplex.datasets.synthetic",
+    "learn": "timeplex.api",
     "leakage": "timeplex.kb.split",
     "list_models": "timeplex.api",
     "load": "timeplex.answers.trained",
@@ -48,12 +50,14 @@ _WHERE = {
 __all__ = ["__version__", *_WHERE]
 
 if TYPE_CHECKING:
+    from timeplex.answers.learned import Learned as Learned
     from timeplex.answers.trained import Trained as Trained
     from timeplex.answers.trained import load as load
     from timeplex.api import audit as audit
     from timeplex.api import compare as compare
     from timeplex.api import diagnose as diagnose
     from timeplex.api import evaluate as evaluate
+    from timeplex.api import learn as learn
     from timeplex.api import list_models as list_models
     from timeplex.api import train as train
     from timeplex.api import tune as tune

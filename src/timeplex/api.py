@@ -19,6 +19,7 @@ from timeplex.sources import read
 if TYPE_CHECKING:
     import polars as pl
 
+    from timeplex.answers.learned import Learned
     from timeplex.answers.trained import Trained
     from timeplex.auditing.findings import Findings
     from timeplex.evaluation.diagnostics import Violations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from timeplex.training.recipe import Recipe
     from timeplex.training.run import TrainedRun
     from timeplex.training.tune import Trial
+    from timeplex.typing import Progress
 
 Settings = Iterable[str] | Mapping[str, Any]
 """Changes of a recipe: ["epochs=20", …] or {"epochs": 20, …}."""
@@ -164,6 +166,18 @@ def tune(
     data = with_dev(_kb(kb, data_dir))
     start = recipe_for(data, model, recipe, settings)
     return tuning.tune(data, start, trials, Path(output), "paper" if search == "paper" else "all", on_progress)
+
+
+def learn(kb: Any, *, data_dir: str | Path | None = None, on_progress: "Progress | None" = None) -> "Learned":
+    """What patterns show in a KB: ready to be asked in seconds, without training a model.
+
+    >>> import timeplex
+    >>> known = timeplex.learn("sample")                                                    # doctest: +SKIP
+    >>> known.when("Helmut Kohl", "headOfGovernment", "Germany")                            # doctest: +SKIP
+    """
+    from timeplex.answers.learned import Learned
+
+    return Learned(_kb(kb, data_dir), on_progress)
 
 
 # Evaluation ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from timeplex.kb.facts import Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
 from timeplex.kb.timeline import Timeline
 from timeplex.text import quoted
-from timeplex.typing import Bools, Ints
+from timeplex.typing import Bools, Floats, Ints
 
 Date = int | float | str | datetime.date | None
 """One side of a span; None (or an empty text) is open."""
@@ -28,14 +28,21 @@ At = Date | tuple[Date, Date]
 """A time that is asked for: a date, `2000..2003`, or a tuple (begin, end)."""
 
 
+TEXTS = dict.fromkeys(
+    ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String
+)
+"""Columns of texts, also where there is no row or no text."""
+
 YEAR = re.compile("[+-]?[0-9]{1,4}")
 
 
 class Resolver:
     """The names and the time axis of a KB, as people refer to them."""
 
-    def __init__(self, kb: TemporalKB, timeline: Timeline) -> None:
+    def __init__(self, kb: TemporalKB, timeline: Timeline, facts: Facts | None = None) -> None:
+        """`facts`: those that something was learned from, the training facts if None."""
         self.kb, self.timeline = kb, timeline
+        self._facts = kb.train if facts is None else facts
         self._known_dates: dict[str, tuple[int, int]] = {}
 
     def entity(self, name: str) -> int:
@@ -54,16 +61,23 @@ class Resolver:
         """Numbers of relations: (n,); all must have training facts."""
         return _learned(_each(self.kb.relations, names, "relation"), self.used, self.kb.relations)
 
+    def triples(
+        self, subject: str | Sequence[str], relation: str | Sequence[str], object: str | Sequence[str]
+    ) -> tuple[Ints, Ints, Ints]:
+        """Facts without their dates as numbers: (n,) each; every argument is a single value or a list."""
+        table = columns(subject=subject, relation=relation, object=object)
+        return self.entities(table["subject"]), self.relations(table["relation"]), self.entities(table["object"])
+
     @cached_property
     def seen(self) -> Bools:
         """Which entities have a training fact: (entities,)."""
-        return self.kb.train.mentioned(len(self.kb.entities))
+        return self._facts.mentioned(len(self.kb.entities))
 
     @cached_property
     def used(self) -> Bools:
         """Which relations have a training fact: (relations,)."""
         used = np.zeros(len(self.kb.relations), np.bool_)
-        used[self.kb.train.r] = True
+        used[self._facts.r] = True
         return used
 
     def spans(self, times: Sequence[At]) -> tuple[Ints, Ints]:
@@ -214,6 +228,42 @@ def known_spans(facts: Facts, s: Ints, r: Ints, o: Ints, granularity: Granularit
     for row, text in spans_texts(facts, query, fact, granularity).items():
         texts[row] = text
     return texts
+
+
+@dataclass(frozen=True, eq=False)
+class SpanPrediction:
+    """Predicted spans, (n,) each; begin, end, low and high are calendar instants.
+
+    probability  that the span overlaps the true one
+    low, high    the interval that holds the true begin in 80 % of all cases
+    """
+
+    begin: Ints
+    end: Ints
+    probability: Floats
+    low: Ints
+    high: Ints
+
+
+def when_table(kb: TemporalKB, s: Ints, r: Ints, o: Ints, found: SpanPrediction) -> pl.DataFrame:
+    """Predicted spans as a table: see `Trained.when`."""
+    instants = np.concatenate([found.begin, found.end, found.low, found.high])
+    written = np.array(dates.write(instants, kb.granularity)).reshape(4, len(s))  # in one go: it is quicker
+    begin, end, low, high = written.tolist()
+    return pl.DataFrame(
+        {
+            "subject": kb.entities.many_labels(s),
+            "relation": kb.relations.many_labels(r),
+            "object": kb.entities.many_labels(o),
+            "begin": begin,
+            "end": end,
+            "probability": found.probability,
+            "low": low,
+            "high": high,
+            "known": known_spans(kb.facts, s, r, o, kb.granularity),
+        },
+        schema_overrides=TEXTS,
+    )
 
 
 def spans_texts(facts: Facts, key: Ints, fact: Ints, granularity: Granularity) -> dict[int, str]:

@@ -22,13 +22,12 @@ from timeplex.answers.discover import fit as fit_proposals
 from timeplex.answers.explain import Explanation, explain
 from timeplex.answers.fill import fill
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
-from timeplex.answers.resolve import At, Resolver, columns, known_answers, known_spans
+from timeplex.answers.resolve import TEXTS, At, Resolver, columns, known_answers, when_table
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
 from timeplex.evaluation.protocol import Protocol
 from timeplex.evaluation.report import Report, evaluate, link_task
-from timeplex.kb import dates
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.table import Columns
 from timeplex.kb.timeline import Timeline
@@ -37,11 +36,6 @@ from timeplex.models.scorer import Direction
 from timeplex.training.loop import choose_device
 from timeplex.training.run import RunFolder, TrainedRun
 from timeplex.typing import Bools, Floats, Ints, Progress
-
-TEXTS = dict.fromkeys(
-    ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String
-)
-"""Columns of texts, also where there is no row or no text."""
 
 
 def load(path: str | Path, device: str = "auto", *, model: str | None = None) -> "Trained":
@@ -179,25 +173,7 @@ class Trained:
         split, states, null if it states none.
         """
         s, r, o = self.triples(subject, relation, object)
-        found = self.dating.predict(s, r, o, self.calibration.when)
-        kb = self.kb
-        instants = np.concatenate([found.begin, found.end, found.low, found.high])
-        written = np.array(dates.write(instants, kb.granularity)).reshape(4, len(s))  # in one go: it is quicker
-        begin, end, low, high = written.tolist()
-        return pl.DataFrame(
-            {
-                "subject": kb.entities.many_labels(s),
-                "relation": kb.relations.many_labels(r),
-                "object": kb.entities.many_labels(o),
-                "begin": begin,
-                "end": end,
-                "probability": found.probability,
-                "low": low,
-                "high": high,
-                "known": known_spans(kb.facts, s, r, o, kb.granularity),
-            },
-            schema_overrides=TEXTS,
-        )
+        return when_table(self.kb, s, r, o, self.dating.predict(s, r, o, self.calibration.when))
 
     def curve(self, subject: str, relation: str, object: str) -> Curve:
         """Pr(t | s, r, o): how likely each instant of the timeline belongs to the fact, in sum 1."""
@@ -301,10 +277,4 @@ class Trained:
         object: str | Sequence[str],
     ) -> tuple[Ints, Ints, Ints]:
         """What `when` is asked, as numbers: (n,) each."""
-        table = columns(subject=subject, relation=relation, object=object)
-        asking = self.asking
-        return (
-            asking.entities(table["subject"]),
-            asking.relations(table["relation"]),
-            asking.entities(table["object"]),
-        )
+        return self.asking.triples(subject, relation, object)

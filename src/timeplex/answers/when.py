@@ -1,7 +1,6 @@
 """When a fact held, on numbers: the probability of every instant, the most likely span, an interval for its begin."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Literal, get_args
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 from torch import Tensor
 
 from timeplex.answers.calibration_maps import LARGEST, CalibrationMap
+from timeplex.answers.resolve import SpanPrediction
 from timeplex.errors import InputError
 from timeplex.evaluation.expected_aeiou import Durations, fit_durations
 from timeplex.evaluation.queries import PlacedFacts
@@ -200,23 +200,6 @@ class SpanDecoding(BaseModel):
         )
 
 
-@dataclass(frozen=True)
-class SpanPrediction:
-    """Predicted spans, (n,) each; begin, end, low and high are calendar instants.
-
-    mass         the probability that the model gives the span's instants
-    probability  that the span overlaps the true one
-    low, high    the interval that holds the true begin in 80 % of all cases
-    """
-
-    begin: Ints
-    end: Ints
-    mass: Floats
-    probability: Floats
-    low: Ints
-    high: Ints
-
-
 class Dating:
     """A trained run as something that dates facts, its parts weighted if weights are given."""
 
@@ -276,7 +259,7 @@ class Dating:
             for column, values in zip(whole, (*found, instants[low], instants[high]), strict=True):
                 column[part] = values
         begin, end, low, high = whole
-        return SpanPrediction(begin, end, mass, way.overlaps(mass, r), low, high)
+        return SpanPrediction(begin, end, way.overlaps(mass, r), low, high)
 
     def spans(self, table: Floats, r: Ints, decoder: Decoder) -> tuple[Ints, Ints]:
         """The best span of each fact by a table of probabilities: (n,) each."""

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from timeplex.kb.facts import Facts
-from timeplex.patterns import gaps, lifespans, pairs, slots, usual_dates  # noqa: F401  (they register)
+from timeplex.patterns import gaps, lifespans, pairs, slots, successions, usual_dates  # noqa: F401  (they register)
 from timeplex.patterns.base import PATTERNS, SIDES, Evidence, Pattern, Side, TimeQueries
 from timeplex.patterns.durations import Durations
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
@@ -228,6 +228,14 @@ class DateModel:
         logits = alone[:, None] + np.einsum("nmfy,nf->nmy", given, weights[:, plain:], optimize=True)
         logits[np.arange(len(axis)) < top[:, :, None]] = -np.inf
         return top, np.take_along_axis(begins, top, 1), _softmax(logits)
+
+    def instants(self, queries: TimeQueries) -> Floats:
+        """How likely each instant of the axis lies in the span, in sum 1: (n, axis)."""
+        places, likely, ends = self.joint(queries)
+        reaches = np.cumsum(ends[:, :, ::-1], 2)[:, :, ::-1]
+        begun = np.arange(ends.shape[2]) >= places[:, :, None]
+        covered = np.einsum("nm,nmy->ny", likely, reaches * begun)
+        return np.asarray(covered / covered.sum(1, keepdims=True))
 
     def spans(self, queries: TimeQueries, top: int = 1) -> tuple[Ints, Ints]:
         """The spans with the best expected aeIOU, best first, as calendar instants: (n, top) each."""

@@ -3,8 +3,7 @@
 Of an end e after a begin b:
 
     duration   log(p_r(e − b) / uniform), densities of the relation's durations, shrunk to those of all relations
-    next       whether e is where the next fact of the slot begins (from subject, and from object)
-    eve        whether e is the instant before that
+    next       log q(begin of the next fact of the slot − e), by the densities of `successions`, from subject and object
     overlap    log(1 + instants that e lies after it)
 """
 
@@ -15,6 +14,7 @@ from timeplex.kb import spans
 from timeplex.patterns.base import Evidence, TimeQueries
 from timeplex.patterns.densities import buckets, smoothed
 from timeplex.patterns.slots import Slots
+from timeplex.patterns.successions import SuccessionTables
 from timeplex.typing import Bools, Features, Ints
 
 ALL_CASES = 5.0
@@ -34,12 +34,13 @@ def _next(start: Ints, begins: Ints, begin: Ints, found: Ints) -> None:
 class Durations:
     """What is said of ends, given begins."""
 
-    end_features = ("duration", *(f"{x} {what}" for x in ("subject", "object") for what in ("next", "eve", "overlap")))
+    end_features = ("duration", *(f"{x} {what}" for x in ("subject", "object") for what in ("next", "overlap")))
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         self.evidence = evidence
         self._buckets = buckets(evidence.granularity)
         self.slots = Slots(evidence)
+        self.successions = SuccessionTables(evidence, counted)
         facts = evidence.facts
         closed = facts.closed if counted is None else facts.closed & counted
         length = facts.end[closed].astype(np.int64) - facts.begin[closed]
@@ -50,7 +51,7 @@ class Durations:
         self.table = smoothed(counts + ALL_CASES * everywhere / max(everywhere.sum(), 1), self._buckets.width)
 
     def ends(self, queries: TimeQueries, begin: Ints) -> Features:
-        """(n, m, 7, axis) for begins (n, m), calendar instants; without meaning before the begin."""
+        """(n, m, 5, axis) for begins (n, m), calendar instants; without meaning before the begin."""
         axis, relations = self.evidence.axis, self.evidence.relations
         rows = np.zeros((*begin.shape, len(self.end_features), len(axis)), np.float32)
         gap = axis - begin[:, :, None]
@@ -62,7 +63,8 @@ class Durations:
             _next(start, begins, begin, found)
             following = np.where(found >= 0, np.append(begins, 0)[found], spans.OPEN_END)[:, :, None]
             known = following != spans.OPEN_END
-            rows[:, :, 3 * at + 1] = known & (axis == following)
-            rows[:, :, 3 * at + 2] = known & (axis == following - 1)
-            rows[:, :, 3 * at + 3] = np.where(known, np.log1p(np.maximum(axis - following, 0)), 0)
+            gap = self._buckets(np.where(known, following - axis, 0))
+            said = self.successions.from_end[r[:, None, None], gap]
+            rows[:, :, 2 * at + 1] = np.where(known, said, 0)
+            rows[:, :, 2 * at + 2] = np.where(known, np.log1p(np.maximum(axis - following, 0)), 0)
         return rows

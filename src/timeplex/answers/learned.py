@@ -1,0 +1,220 @@
+"""A KB that can be asked without training: what patterns show, learned from its facts in seconds.
+
+>>> import timeplex
+>>> known = timeplex.learn("sample")                                                        # doctest: +SKIP
+>>> known.when("Helmut Kohl", "headOfGovernment", "Germany")                                # doctest: +SKIP
+
+The weights of patterns are learned on train, and dev says how far probabilities can be believed; then the facts of all
+splits are evidence, because what is known counts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from timeplex.answers import calibration_maps
+from timeplex.answers.calibration_maps import CalibrationMap
+from timeplex.answers.resolve import Resolver, SpanPrediction, when_table
+from timeplex.evaluation.plots import Curve
+from timeplex.kb.facts import TemporalKB
+from timeplex.kb.split import split_randomly
+from timeplex.kb.timeline import Timeline
+from timeplex.patterns.base import Because, Evidence, TimeQueries
+from timeplex.patterns.dating import DateModel, Fitted
+from timeplex.text import Describer, counted, length
+from timeplex.typing import Floats, Ints, Progress
+
+COVERAGE = 0.8
+LEAST_CASES = 20
+"""With fewer dev facts nothing is calibrated."""
+LEAST_FACTS = 20
+OFTEN = 0.15
+"""A gap that so large a share of all cases has is told as a habit; else the usual range is."""
+WEAK = 0.1
+"""Reasons that are weaker than this share of the strongest are not told."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dates:
+    """When facts held: a model of dates, and what dev says of its probabilities and intervals."""
+
+    model: DateModel
+    overlaps: CalibrationMap
+    level: float
+    cases: int
+
+    @classmethod
+    def learn(cls, kb: TemporalKB, on_progress: Progress | None = None) -> "Dates":
+        """Learn weights on train, calibrate on dev, and take all facts as evidence."""
+        judged = kb if len(kb.valid) or len(kb) < LEAST_FACTS else split_randomly(kb, valid=0.1, test=0.0, seed=0)
+        model = DateModel.fit(Evidence.of(judged), on_progress=on_progress)
+        overlaps, level, cases = CalibrationMap(), COVERAGE, judged.valid[judged.valid.closed]
+        if len(cases) >= LEAST_CASES:
+            queries, relations = TimeQueries.of(cases), len(kb.relations)
+            begins, begin, end, raw = _predicted(model, queries)
+            right = (begin <= cases.end) & (end >= cases.begin)
+            fold = calibration_maps.folds(len(cases))
+            overlaps, _ = calibration_maps.choose(raw, right, queries.r, fold, relations)
+            level = _conformal_level(begins, model.evidence.axis, cases.begin.astype(np.int64))
+        everything = Evidence.of(kb, kb.facts)
+        cases_seen = len(cases) if len(cases) >= LEAST_CASES else 0
+        return cls(DateModel(everything, Fitted.of(everything), model.weights), overlaps, level, cases_seen)
+
+    def predict(self, queries: TimeQueries) -> SpanPrediction:
+        """The span with the best expected aeIOU, its probability, and the interval of the begin."""
+        begins, begin, end, raw = _predicted(self.model, queries)
+        low, high = (self.model.evidence.axis[edge] for edge in _central(begins, self.level))
+        probability = self.overlaps(raw, queries.r)
+        return SpanPrediction(begin, end, probability, np.minimum(low, begin), np.maximum(high, begin))
+
+
+def _predicted(model: DateModel, queries: TimeQueries) -> tuple[Floats, Ints, Ints, Floats]:
+    """Pr(begin), (n, axis); the best spans, and the probability that each overlaps the true one, (n,) each."""
+    begins, raw = np.empty((len(queries), len(model.evidence.axis))), np.empty(len(queries))
+    begin, end = (side[:, 0] for side in model.spans(queries))
+    axis = model.evidence.axis
+    for start in range(0, len(queries), 64):
+        part = slice(start, min(start + 64, len(queries)))
+        places, likely, ends = model.joint(queries[part])
+        begins[part] = model.begins(queries[part])
+        reaches = (ends * (axis >= begin[part, None, None])).sum(2) * (axis[places] <= end[part, None])
+        raw[part] = (reaches * likely).sum(1) / np.maximum(likely.sum(1), 1e-300)
+    return begins, begin, end, np.clip(raw, 0.0, 1.0)
+
+
+def _central(begins: Floats, level: float) -> tuple[Ints, Ints]:
+    """First and last place of the central interval that holds the level of Pr(begin): (n,) each."""
+    up_to, tail = np.cumsum(begins, axis=1), (1 - level) / 2
+    last = begins.shape[1] - 1
+    low, high = (up_to < tail).sum(1), (up_to < 1 - tail).sum(1)
+    return np.minimum(low, last), np.minimum(high, last)
+
+
+def _conformal_level(begins: Floats, axis: Ints, truth: Ints) -> float:
+    """The level whose central intervals hold the true begins of ⌈(n + 1) · 80 %⌉ of n cases."""
+    place = np.clip(np.searchsorted(axis, truth), 0, len(axis) - 1)
+    up_to, rows = np.cumsum(begins, axis=1), np.arange(len(begins))
+    before = np.where(place > 0, up_to[rows, place - 1], 0.0)
+    needed = np.maximum(1 - 2 * np.minimum(up_to[rows, place], 1 - before), 0.0)
+    nth = int(np.ceil((len(needed) + 1) * COVERAGE))
+    return float(np.sort(needed)[nth - 1]) if nth <= len(needed) else 1.0
+
+
+def reasons(kb: TemporalKB, model: DateModel, query: TimeQueries, begin: int, window: Ints, limit: int) -> list[str]:
+    """The facts that speak for a begin rather than for the other instants of the window, in sentences, strongest first.
+
+    What counts is by how much a fact's share of the score is above its mean in the window.
+    """
+    evidence, weights = model.evidence, model.weights["begin"].of(query.r)[0].astype(float)
+    here = int(np.searchsorted(evidence.axis, begin))
+    elsewhere = [int(place) for place in np.searchsorted(evidence.axis, window) if place != here]
+    describe, found, first = Describer(kb, evidence.facts), [], 0
+    for pattern in model.fitted.patterns:
+        of = weights[first : first + len(pattern.year_features)]
+        first += len(pattern.year_features)
+        usual: dict[tuple[int, str], float] = {}
+        for place in elsewhere:
+            for why in pattern.because(query, "begin", min(place, len(evidence.axis) - 1)):
+                key = why.row, why.anchor
+                usual[key] = usual.get(key, 0.0) + float(why.values @ of) / len(elsewhere)
+        for why in pattern.because(query, "begin", here):
+            value = float(why.values @ of) - usual.get((why.row, why.anchor), 0.0)
+            found.append((value, pattern.name, why))
+    best = sorted((each for each in found if each[2].row >= 0), key=lambda each: -each[0])
+    told: dict[int, str] = {}
+    for value, name, why in best:
+        row = why.row % len(evidence)
+        if value > max(0.0, WEAK * best[0][0]) and row not in told and len(told) < limit:
+            told[row] = _sentence(describe, name, why, int(query.r[0]), row)
+    return list(told.values())
+
+
+def _sentence(describe: Describer, name: str, why: Because, r: int, row: int) -> str:
+    """`Helmut Schmidt headOfGovernment Germany ended 1982; the next one begins the same year in 43 of 51 cases`."""
+    kb, facts = describe.kb, describe.facts
+    unit = kb.granularity.value
+    date = facts.end[row] if why.anchor == "end" else facts.begin[row]
+    is_event = facts.begin[row] == facts.end[row]
+    fact = f"{describe.triple(row)} {'in' if is_event else 'ended' if why.anchor == 'end' else 'began'} "
+    fact += describe.date(date)
+    what = describe.relation(r)
+    if name == "slots":
+        return f"{fact}, and {what} follows on" if why.gap == 0 and why.anchor == "end" else f"{fact}, which is near"
+    when = (
+        f"the same {unit}" if why.gap == 0 else f"{length(abs(why.gap), unit)} {'later' if why.gap > 0 else 'earlier'}"
+    )
+    if why.cases and why.holds >= max(OFTEN * why.cases, 2):
+        return f"{fact}; {what} is {when} in {why.holds:,} of {why.cases:,} cases"
+    if why.cases:
+        return f"{fact}; {what} is usually {_range(why.low, why.high, unit)} ({why.cases:,} cases)"
+    return f"{fact}, {when}"
+
+
+def _range(low: int, high: int, unit: str) -> str:
+    """`3 to 10 years later`, `2 years earlier to 5 years later`."""
+    if low == high == 0:
+        return f"the same {unit}"
+    if low >= 0:
+        return f"{low:,} to {length(high, unit)} later"
+    if high <= 0:
+        return f"{-high:,} to {length(-low, unit)} earlier"
+    return f"from {length(-low, unit)} earlier to {length(high, unit)} later"
+
+
+class Learned:
+    """A KB that can be asked. Names are ids or labels; `timeplex.learn` makes one."""
+
+    def __init__(self, kb: TemporalKB, on_progress: Progress | None = None) -> None:
+        self.kb = kb
+        self.dates = Dates.learn(kb, on_progress)
+
+    def __repr__(self) -> str:
+        return f"Learned({self.kb!r})"
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        """The instants that dates are looked for among."""
+        return Timeline(self.dates.model.evidence.axis, self.kb.granularity, "observed")
+
+    @cached_property
+    def asking(self) -> Resolver:
+        """Names and dates as numbers; all facts are known."""
+        return Resolver(self.kb, self.timeline, self.kb.facts)
+
+    def triples(
+        self, subject: str | Sequence[str], relation: str | Sequence[str], object: str | Sequence[str]
+    ) -> tuple[Ints, Ints, Ints]:
+        """What `when` is asked, as numbers: (n,) each."""
+        return self.asking.triples(subject, relation, object)
+
+    def when(
+        self, subject: str | Sequence[str], relation: str | Sequence[str], object: str | Sequence[str]
+    ) -> pl.DataFrame:
+        """When facts held, if they did: a row a fact, with the columns of `Trained.when`.
+
+        What the KB states is in `known`; begin and end are then those of a further time.
+        """
+        s, r, o = self.triples(subject, relation, object)
+        return when_table(self.kb, s, r, o, self.dates.predict(TimeQueries(s, r, o)))
+
+    def curve(self, subject: str, relation: str, object: str) -> Curve:
+        """Pr(t is in the span): how likely each instant belongs to the fact, in sum 1."""
+        queries = TimeQueries(*self.triples(subject, relation, object))
+        return Curve(self.timeline.instants, self.dates.model.instants(queries)[0], self.kb.granularity)
+
+    def reasons(self, s: int, r: int, o: int, begin: int, window: Ints, limit: int) -> list[str]:
+        """The facts that speak for a begin rather than for the other instants of a window, in sentences."""
+        query = TimeQueries(*(np.array([number]) for number in (s, r, o)))
+        return reasons(self.kb, self.dates.model, query, begin, window, limit)
+
+    def note(self) -> str:
+        """What a probability means."""
+        if not self.dates.cases:
+            return "Probabilities are not calibrated: the KB has too few facts with both dates."
+        return (
+            "A probability is the share of such spans that overlap the true one, by "
+            f"{counted(self.dates.cases, 'fact')} that were asked for as if they were not known."
+        )
