@@ -9,9 +9,9 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.files import check_writable
-from timeplex.kb.readers.source_table import SourceTable, check_format, layout_of, read_source_table
+from timeplex.kb.readers import SourceTable, check_format, layout_of, read_source_table
 from timeplex.kb.readers.table import Columns
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 
 HEADER = "subject,relation,object,begin,end,note\n"
 

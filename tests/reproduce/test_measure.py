@@ -11,9 +11,8 @@ from timeplex.evaluation.queries import PlacedFacts
 from timeplex.evaluation.report import evaluate_times
 from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
 from timeplex.kb.facts import Facts
-from timeplex.reproduce.measure import links, measure, ranks_of_test, times
-from timeplex.reproduce.plan import Cell, Request
-from timeplex.reproduce.runner import Workspace, run_missing
+from timeplex.reproduce.records import Cell, Request
+from timeplex.reproduce.runner import Workspace, links, measure, ranks_of_test, run_missing, times
 from timeplex.training.run import TrainedRun
 
 CPU = torch.device("cpu")

@@ -4,7 +4,7 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.models import MODELS as REGISTERED
-from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, TABLES, Cell, Request
+from timeplex.reproduce.records import DATASETS, FIGURES, LATER, MODELS, TABLES, Cell, Request
 
 
 def test_everything_is_every_cell_but_those_for_later() -> None:

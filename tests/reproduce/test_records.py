@@ -7,8 +7,7 @@ import pytest
 from tests.reproduce.conftest import measured
 
 from timeplex.errors import DamagedError, InputError
-from timeplex.reproduce.plan import Cell
-from timeplex.reproduce.records import Results, combine, figure, mean
+from timeplex.reproduce.records import Cell, Results, combine, figure, mean
 
 
 def test_means_are_taken_of_numbers_wherever_they_lie() -> None:

@@ -9,8 +9,8 @@ from tests.reproduce.conftest import no_training
 
 from timeplex import TemporalKB
 from timeplex.errors import DamagedError, InputError
-from timeplex.reproduce import figures, runner
-from timeplex.reproduce.plan import FIGURES, Cell, Request
+from timeplex.reproduce import runner, tables
+from timeplex.reproduce.records import FIGURES, Cell, Request
 from timeplex.reproduce.runner import Step, Workspace, run_missing
 from timeplex.reproduce.tables import is_complete
 from timeplex.training.checkpoint import Progress, Stopped
@@ -247,8 +247,8 @@ def test_figures_grow_with_the_runs_that_are_there(
     workspace: Workspace, small: TemporalKB, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fact = next((small.entities[s], small.relations[r], small.entities[o]) for s, r, o, _, _ in small.test)
-    monkeypatch.setattr(figures, "BIRTHS", [fact])
-    monkeypatch.setitem(figures.YEARS, "yago11k", (1900, 2020))
+    monkeypatch.setattr(tables, "BIRTHS", [fact])
+    monkeypatch.setitem(tables.YEARS, "yago11k", (1900, 2020))
     both = {"figures": list(FIGURES), "datasets": ["yago11k"], "seeds": 1}
     run_missing(Request.of(**both, models=["timeplex-base"]), workspace)  # type: ignore[arg-type]
     distance = json.loads(Path("results/figures/distance.json").read_text())
@@ -264,4 +264,4 @@ def test_figures_grow_with_the_runs_that_are_there(
     assert then["curves"]["timeplex-base"] == first["curves"]["timeplex-base"]
     assert sum(then["curves"]["timeplex"]["probability"]) == pytest.approx(1, abs=0.2)
     assert is_complete(Request.of(**both), workspace.results)  # type: ignore[arg-type]
-    assert figures.draw(workspace.results, Path("pictures")) == list(FIGURES)
+    assert tables.draw(workspace.results, Path("pictures")) == list(FIGURES)

@@ -7,17 +7,16 @@ is a few array operations.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from timeplex.errors import InputError
-from timeplex.kb import date_checks, date_spellings, dates, spans
-from timeplex.kb.date_checks import placeholders
+from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.date_forms import iso
-from timeplex.kb.date_spellings import USUAL, DateStyle, Decided
+from timeplex.kb.date_spellings import USUAL, DateStyle, Decided, placeholders
 from timeplex.kb.dates import Dates, Granularity, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Alike, Names, best_spellings, encode
@@ -34,6 +33,14 @@ NAMED = ("subject", "relation", "object")
 
 FAR = 8.0
 """An instant is implausible if it is this many times as far from the median as the outermost twentieth."""
+
+
+class Making(TypedDict, total=False):
+    """What may be said of tables that become a KB; see `assemble`."""
+
+    granularity: Granularity | None
+    style: DateStyle
+    merge_names: bool
 
 
 def assemble(
@@ -305,11 +312,11 @@ def _judge_unread(rows: _Rows, begin: _DateColumn, end: _DateColumn, style: Date
         stated += int(counts[column.parsed.state != State.OPEN].sum())
         for at in np.flatnonzero((column.parsed.state == State.UNREADABLE) & (counts > 0)).tolist():
             found[str(column.texts[at])] += int(counts[at])
-    if found.total() <= date_checks.MOST_UNREAD * stated:
+    if found.total() <= date_spellings.MOST_UNREAD * stated:
         return
     if not style.allow_unread:
-        raise date_checks.refusal(stated, date_checks.shapes(found))
-    rows.notes.append(date_checks.sentence(stated, date_checks.shapes(found)) + " They were taken as open.")
+        raise date_spellings.refusal(stated, date_spellings.shapes(found))
+    rows.notes.append(date_spellings.sentence(stated, date_spellings.shapes(found)) + " They were taken as open.")
 
 
 def _open_placeholders(rows: _Rows, begin: _DateColumn, end: _DateColumn) -> None:
@@ -338,7 +345,7 @@ def _open_placeholders(rows: _Rows, begin: _DateColumn, end: _DateColumn) -> Non
             Action.REPAIRED,
             lambda row: "stands for no date; it was set open",
         )
-        column.parsed.put(mask, Dates.blank(np.array([int(State.OPEN)])))
+        column.parsed.mark(mask, State.OPEN)
 
 
 def _note_decision(
@@ -406,7 +413,7 @@ def _report_odd(rows: _Rows, role: str, column: _DateColumn) -> None:
     """Report what cannot be read, does not say the year, is approximate, or may be in one of several years."""
 
     def unreadable(row: int) -> str:
-        option = date_checks.suggest(column.text(row))
+        option = date_spellings.suggest(column.text(row))
         return f"is not a date{f' (try {option})' if option else ''}; it was taken as open"
 
     def uncertain(row: int) -> str:

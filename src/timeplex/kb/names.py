@@ -42,7 +42,7 @@ def _any_row_of_each(codes: NDArray[Any]) -> Ints:
     return rows
 
 
-def _increasing(names: pl.Series) -> bool:
+def increasing(names: pl.Series) -> bool:
     """Whether the names are sorted and distinct already, which is cheaper to see than to bring about."""
     return bool((names.head(max(len(names) - 1, 0)) < names.tail(max(len(names) - 1, 0))).all())
 
@@ -77,7 +77,7 @@ class Names:
 
     def __init__(self, names: pl.Series, labels: dict[str, str] | None = None) -> None:
         names = names.cast(pl.String).alias("name")
-        self.names = names if _increasing(names) else names.unique().sort()
+        self.names = names if increasing(names) else names.unique().sort()
         present = set(self.names) if labels else set()
         self.labels = {name: label for name, label in (labels or {}).items() if name != label and name in present}
 

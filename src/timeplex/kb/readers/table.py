@@ -1,8 +1,10 @@
 """What every reader hands on: rows of text with their line numbers, and the rows it could not use."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Self
 
 import polars as pl
@@ -52,30 +54,8 @@ class Table:
         return "begin" in self.rows.columns and "end" not in self.rows.columns
 
 
-KNOWN_NAMES = {
-    "subject": (
-        *("subject", "s", "head", "h", "source", "person", "entity", "player", "employee", "athlete", "politician"),
-        *("artist", "author", "actor", "worker", "individual", "name", "fullname"),
-    ),
-    "relation": (
-        *("relation", "r", "predicate", "p", "property", "rel", "role", "relationship", "position", "office", "job"),
-        *("jobtitle", "occupation", "function", "title"),
-    ),
-    "object": (
-        *("object", "o", "tail", "target", "value", "organisation", "organization", "org", "company", "employer"),
-        *("team", "club", "party", "institution", "university", "school", "department", "place", "country", "city"),
-    ),
-    "begin": (
-        *("begin", "start", "started", "began", "from", "since", "time", "date", "year", "timestamp", "validfrom"),
-        *("startedat", "beginning", "joined", "hire", "hired", "appointed", "elected", "entry", "founded"),
-        *("born", "birth", "dateofbirth"),
-    ),
-    "end": (
-        *("end", "ended", "stop", "finish", "finished", "to", "until", "validto", "validuntil", "validthrough"),
-        *("till", "thru", "through", "endedat", "left", "exit", "termination", "terminated", "retired", "resigned"),
-        *("dissolved", "died", "death", "dateofdeath"),
-    ),
-}
+_NAMES = tomllib.loads(Path(__file__).with_name("column_names.toml").read_text("utf-8"))
+KNOWN_NAMES = {role: tuple(names.split()) for role, names in _NAMES.items()}
 """Header names that are understood without being told, by preference; no name stands for two roles.
 
 Case, spaces, underscores, hyphens and camelCase do not matter, and `begin_date`, `startTime`, `year-from` and the
@@ -107,6 +87,9 @@ class Columns:
     def given(self) -> bool:
         """Whether any column was named by the user."""
         return any(getattr(self, field.name) for field in fields(self))
+
+
+USUAL_NAMES = Columns()
 
 
 @dataclass(frozen=True)
