@@ -19,6 +19,8 @@ from urllib import request
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
+from pydantic import TypeAdapter
+
 from timeplex.errors import DamagedError, DownloadError, InputError, UnknownNameError
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
@@ -67,17 +69,8 @@ BYTES_A_FACT = 1_000
 """No file of a benchmark is larger than this for each of its facts; they take about a tenth of it."""
 
 
-def _read_benchmarks() -> dict[str, Benchmark]:
-    tables = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text("utf-8"))
-    return {
-        name: Benchmark(
-            name, granularity=Granularity(table.pop("granularity")), source=Source(**table.pop("source")), **table
-        )
-        for name, table in tables.items()
-    }
-
-
-BENCHMARKS = _read_benchmarks()
+_TABLES = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text("utf-8"))
+BENCHMARKS = {name: TypeAdapter(Benchmark).validate_python({"name": name, **table}) for name, table in _TABLES.items()}
 """The benchmarks by name."""
 
 
@@ -136,10 +129,9 @@ def locate(name: str, data_dir: Path | None = None, download: bool = True, progr
 
 def folder_of(name: str, data_dir: Path | None = None) -> Path | None:
     """The first folder that has the three files of a benchmark, not yet checked; None if there is none."""
-    for data in _data_folders(data_dir):
-        if all((data / name / file_of(split)).is_file() for split in SPLITS):
-            return data / name
-    return None
+    given = (data_dir, os.environ.get("TIMEPLEX_DATA") or None, cache_folder())
+    folders = [Path(data) / name for data in given if data is not None]
+    return next((of for of in folders if all((of / file_of(split)).is_file() for split in SPLITS)), None)
 
 
 def file_of(split: str) -> str:
@@ -156,13 +148,6 @@ def cache_folder() -> Path:
         return Path.home() / ".cache" / "timeplex" / "data"
     except RuntimeError as error:
         raise InputError("The home folder is not known.", "Set XDG_CACHE_HOME to a folder for downloads.") from error
-
-
-def _data_folders(data_dir: Path | None) -> list[Path]:
-    """The folders that may hold benchmarks, in the order in which they are looked at."""
-    given = [data_dir] if data_dir is not None else []
-    variable = os.environ.get("TIMEPLEX_DATA", "")
-    return [*given, *([Path(variable)] if variable else []), cache_folder()]
 
 
 def digest(path: Path) -> str:
@@ -201,15 +186,13 @@ def _download(benchmark: Benchmark, folder: Path, progress: Progress | None) -> 
             most = BYTES_A_FACT * max(1_000, sum(benchmark.facts.values()))
             fetch(f"{source.base}/{file}", work / file, progress=progress, most=most)
     try:
-        ready = _prepare(source, work)
-        wrong = _wrong_split(benchmark, ready)
-        if wrong is not None:
-            address = f"{source.base}/{source.files[wrong]}"
-            raise DownloadError(f"{address} does not hold the {wrong} facts of {benchmark.title}.")
-        _put(ready, folder)
-    except OSError as error:
-        hint = "Check the folder's permissions and the free space."
-        raise DownloadError(f"{folder} cannot be written: {error.strerror}.", hint) from error
+        with _writing(folder):
+            ready = _prepare(source, work)
+            wrong = _wrong_split(benchmark, ready)
+            if wrong is not None:
+                address = f"{source.base}/{source.files[wrong]}"
+                raise DownloadError(f"{address} does not hold the {wrong} facts of {benchmark.title}.")
+            _put(ready, folder)
     finally:
         # Also after a failure: the next call is to fetch anew, not to find the same wrong files again.
         shutil.rmtree(work, ignore_errors=True)
@@ -253,11 +236,9 @@ def _names(path: Path) -> dict[bytes, bytes]:
     at = next((at for at in (1, 0) if all(row[at].isdigit() for row in rows)), None)
     if at is None:
         raise DownloadError(f"{path.name} of the download is not a list of names and numbers.")
-    return {row[at]: _bare(row[1 - at]) for row in rows}
-
-
-def _bare(name: bytes) -> bytes:
-    return name[1:-1] if name.startswith(b"<") and name.endswith(b">") else name
+    names = (row[1 - at] for row in rows)
+    bare = (name[1:-1] if name.startswith(b"<") and name.endswith(b">") else name for name in names)
+    return dict(zip((row[at] for row in rows), bare, strict=True))
 
 
 def _decode(path: Path, entities: dict[bytes, bytes], relations: dict[bytes, bytes]) -> bytes:
@@ -283,7 +264,6 @@ CHUNK = 1 << 16
 Answer = HTTPResponse | HTTPError
 """An `HTTPError` only for status 416: the range that was asked for does not exist."""
 
-
 MOST = 1_000_000_000
 """Bytes that a download may have unless told otherwise."""
 
@@ -308,7 +288,13 @@ def fetch(
     `timeout` is the number of seconds for which the server may be silent, `longest` how many it may take in all, and
     `most` is the number of bytes that it may send.
     """
-    _check_address(url)
+    try:
+        address = urlsplit(url)
+        usable = address.scheme in ("http", "https") and bool(address.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise DownloadError(f"{url!r} is not an address on the web.", "Give one that begins with https:// or http://.")
     part = target.with_name(target.name + ".part")
     with _writing(part):
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -328,30 +314,13 @@ def fetch(
     return target
 
 
-def _check_address(url: str) -> None:
-    try:
-        address = urlsplit(url)
-        usable = address.scheme in ("http", "https") and bool(address.hostname)
-    except ValueError:
-        usable = False
-    if not usable:
-        hint = "Give one that begins with https:// or http://."
-        raise DownloadError(f"{url!r} is not an address on the web.", hint)
-
-
 def _opener() -> request.OpenerDirector:
     """Like urllib's own, but without its handlers for files and FTP, so that no redirect leads there."""
     opener = request.OpenerDirector()
-    for handler in (
-        request.ProxyHandler(),
-        request.UnknownHandler(),
-        request.HTTPHandler(),
-        request.HTTPSHandler(),
-        request.HTTPDefaultErrorHandler(),
-        request.HTTPRedirectHandler(),
-        request.HTTPErrorProcessor(),
-    ):
-        opener.add_handler(handler)
+    passing = (request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler, request.HTTPRedirectHandler)
+    refusing = (request.UnknownHandler, request.HTTPDefaultErrorHandler, request.HTTPErrorProcessor)
+    for handler in (*passing, *refusing):
+        opener.add_handler(handler())
     return opener
 
 

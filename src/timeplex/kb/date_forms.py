@@ -41,7 +41,7 @@ def to_english(language: str) -> dict[str, str]:
     """English for each word of another language."""
     english = LANGUAGES["en"]["months"].split()
     months = {name: english[number - 1] for name, number in month_numbers(language).items()}
-    return months | LANGUAGES[language]["words"]
+    return {**months, **LANGUAGES[language]["words"]}
 
 
 def _parts() -> dict[str, tuple[int, int]]:

@@ -236,7 +236,7 @@ def _parquet(frame: pl.DataFrame) -> bytes:
 
 def _facts_frame(kb: TemporalKB) -> pl.DataFrame:
     frames = [
-        pl.DataFrame({"s": facts.s, "r": facts.r, "o": facts.o, "begin": facts.begin, "end": facts.end}).with_columns(
+        pl.DataFrame(dict(zip(FACT, facts.columns, strict=True))).with_columns(
             pl.lit(split).alias("split"),
             pl.col("begin").replace(spans.OPEN_BEGIN, None),
             pl.col("end").replace(spans.OPEN_END, None),
