@@ -76,7 +76,7 @@ def assemble(
     facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
     chosen = _first_copies(rows, facts)
     splits = {
-        split: _part(facts, chosen & (rows.split == number))
+        split: facts if (mine := chosen & (rows.split == number)).all() else facts[np.flatnonzero(mine)]
         for number, split in enumerate(SPLITS)
         if split == "train" or any(table.split == split for table in tables)
     }
@@ -103,8 +103,8 @@ class _Rows:
                     pl.lit(number, pl.Int32).alias("table"),
                     pl.int_range(pl.len(), dtype=pl.Int32).alias("position"),
                     pl.col("subject", "relation", "object").fill_null(""),
-                    _date(table, "begin").alias("begin"),
-                    _date(table, "begin" if table.events else "end").alias("end"),
+                    begin=_date(table, "begin"),
+                    end=_date(table, "begin" if table.events else "end"),
                 )
                 for number, table in enumerate(tables)
             ]
@@ -177,17 +177,12 @@ class _Rows:
     def no_fact(self, name: str) -> InputError:
         """The error that no row could be used, with the first reason."""
         first = self.problems().frame.row(0, named=True)
-        return InputError(
-            f"No row of {name} is a fact.", f"The first problem is in line {first['line']}: {first['reason']}."
-        )
+        hint = f"The first problem is in line {first['line']}: {first['reason']}."
+        return InputError(f"No row of {name} is a fact.", hint)
 
 
 def _date(table: "Table", role: str) -> pl.Expr:
     return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
-
-
-def _part(facts: Facts, chosen: Bools) -> Facts:
-    return facts if chosen.all() else facts[np.flatnonzero(chosen)]
 
 
 def _encode(rows: _Rows) -> list[tuple[list[Codes], pl.Series]]:

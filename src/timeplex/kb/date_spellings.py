@@ -14,7 +14,7 @@ did before there were others.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -264,7 +264,7 @@ def _written(texts: pl.Series, style: DateStyle) -> Dates:
     """What is in none of the ways of files."""
     text = plain_text(texts, style.language)
     made = Dates.blank(np.full(len(text), int(State.UNREADABLE)))
-    made.put(text.is_in(list(OPEN_WORDS)).to_numpy(), Dates.blank(np.array([int(State.OPEN)])))
+    made.mark(text.is_in(list(OPEN_WORDS)).to_numpy(), State.OPEN)
     for read in (_point, _limited, _range):
         left = np.flatnonzero(made.state == State.UNREADABLE)
         if len(left) == 0:
@@ -439,7 +439,7 @@ SPIKE = 10
 """How many times as often as its neighbours a usual day must stand."""
 
 
-def placeholders(columns: list[tuple[Dates, Ints]]) -> list[Bools]:
+def placeholders(columns: Sequence[tuple[Dates, Ints]]) -> list[Bools]:
     """Which of the distinct dates of each column (begins, ends) are placeholders, given how often each stands there."""
     every = np.concatenate([_single(read) * counts for read, counts in columns])
     days = np.concatenate([read.first for read, _ in columns])
@@ -525,11 +525,8 @@ def suggest(text: str) -> str:
         if found:
             name, _, value = option.partition(" %")
             separator = found.groupdict().get("sep", "-")
-            return (
-                f"{name} '%{value.replace('-', separator)}'"
-                if separator == " "
-                else (f"{name} %{value.replace('-', separator)}" if value else option)
-            )
+            quote = "'" if separator == " " else ""
+            return f"{name} {quote}%{value.replace('-', separator)}{quote}" if value else option
     words = set(re.findall(r"[^\W\d_]+", text.lower())) - set(month_numbers())
     for language in LANGUAGES if re.search(r"\d{3}", text) else ():
         if words & set(month_numbers(language)):
@@ -558,9 +555,8 @@ def _shape(text: str) -> str:
     return re.sub(r"[0-9]+", lambda digits: "0" * max(len(digits[0]), 2), words)[:LENGTH]
 
 
-def sentence(stated: int, found: Iterable[Shape]) -> str:
+def sentence(stated: int, found: Sequence[Shape]) -> str:
     """`412 of 1,000 dates cannot be read: '31/12/99' and the like 412 times.`"""
-    found = list(found)
     number = sum(shape.number for shape in found)
     parts = [f"{_quoted(shape.example)} and the like {counted(shape.number, 'time')}" for shape in found[:SHOWN]]
     more = ", …" if len(found) > SHOWN else ""
@@ -578,9 +574,8 @@ def _quoted(text: str) -> str:
     return repr(text if len(text) <= LENGTH else text[: LENGTH - 1] + "…")
 
 
-def refusal(stated: int, found: Iterable[Shape]) -> UnreadableDatesError:
+def refusal(stated: int, found: Sequence[Shape]) -> UnreadableDatesError:
     """The error that too many dates cannot be read, with what would read them."""
-    found = list(found)
     told = [shape for shape in found[:SHOWN] if shape.suggestion]
 
     def hint(said: Callable[[str], str], usual: str, anyway: str) -> str:

@@ -47,17 +47,11 @@ def increasing(names: pl.Series) -> bool:
     return bool((names.head(max(len(names) - 1, 0)) < names.tail(max(len(names) - 1, 0))).all())
 
 
-SHOWN = 5
-"""So many names are listed where one was not clear."""
+SHOWN, FEW = 5, 30
+"""How many names are listed where several are meant, and up to how many all are listed where none is near."""
 
-FEW = 30
-"""So many names can be listed, as those of relations often can."""
-
-PAIRS = 16
-"""At most so many pairs of letters of an unknown name are looked for in all names."""
-
-COMPARED = 300
-"""So many names are compared letter by letter with an unknown one."""
+PAIRS, COMPARED = 16, 300
+"""How many pairs of letters of an unknown name are looked for in all names; how many names are compared in full."""
 
 
 def _plain(texts: pl.Series) -> pl.Series:
@@ -219,7 +213,7 @@ def bare(names: pl.Series) -> pl.Series:
     if not ascii_.all():
         without = names.str.normalize("NFD").str.replace_all("[\u0300-\u036f]+", "")
         names = names.zip_with(ascii_, without)
-    return names.str.to_lowercase().str.replace_all(r"[_\s]+", " ").str.strip_chars()
+    return _plain(names)
 
 
 def best_spellings(names: pl.Series, times: Ints) -> tuple[Codes, Alike]:

@@ -43,10 +43,10 @@ NAMES = {"name": pl.String, "label": pl.String}
 Schema = Mapping[str, type[pl.DataType] | pl.DataType]
 
 FREE_ROWS, ROWS_A_BYTE = 2_000_000, 4
-"""A table has at most so many rows, and so many more a byte of its file."""
+"""The most rows of a table: so many for any, and so many more for each byte of its file."""
 
 FREE_BYTES, BYTES_A_BYTE = 200_000_000, 32
-"""And its pages unpack to at most so many bytes, and so many more a byte."""
+"""The most bytes that its pages may unpack to, likewise."""
 
 YEARS = (-10_000, 10_000)
 """All dates lie between these."""

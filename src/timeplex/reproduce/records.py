@@ -198,14 +198,15 @@ class Results:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
-            raise DamagedError(f"{path} cannot be read.", "Mend or delete it.") from error
+            raise DamagedError(f"{path} cannot be read.", "Correct or delete it.") from error
         if not isinstance(found, dict):
-            raise DamagedError(f"{path} is not a record.", "Mend or delete it.")
+            raise DamagedError(f"{path} is not a record.", "Correct or delete it.")
         return found
 
     def write(self, name: str, values: Values) -> None:
         """Write a file of the folder."""
-        self._write(f"{name}.json", (to_json(values, indent=1, ensure_ascii=False) + "\n").encode())
+        data = (to_json(values, indent=1, ensure_ascii=False) + "\n").encode()
+        write_whole(self.folder / f"{name}.json", data)
 
     def ranks(self, dataset: str, model: str) -> "pl.DataFrame | None":
         """The ranks of the test facts; None if they are not kept."""
@@ -221,10 +222,7 @@ class Results:
         """Keep the ranks of the test facts."""
         buffer = BytesIO()
         ranks.write_parquet(buffer)
-        self._write(f"{cell.dataset}/ranks/{cell.model}.parquet", buffer.getvalue())
-
-    def _write(self, name: str, data: bytes) -> None:
-        write_whole(self.folder / name, data)
+        write_whole(self.folder / cell.dataset / "ranks" / f"{cell.model}.parquet", buffer.getvalue())
 
     def add(self, cell: Cell, measured: Values) -> None:
         """Add the figures of a run, or put them in place of older ones."""
@@ -242,7 +240,8 @@ class Results:
         for first, second in PAIRS:
             pair = recorded["pairs"].get(pair_name(first, second))
             now = [_at(self.record(dataset, model), TEST_MRR) for model in (first, second)]
-            if pair is not None and _alike([pair["first"], pair["second"]], now):
+            then = None if pair is None else [pair["first"], pair["second"]]
+            if then and all(b is not None and abs(a - b) < 1e-9 for a, b in zip(then, now, strict=True)):
                 found[pair_name(first, second)] = pair
         return found
 
@@ -256,10 +255,6 @@ class Results:
 def pair_name(first: str, second: str) -> str:
     """What a comparison is called: is the second better than the first?"""
     return f"{second} against {first}"
-
-
-def _alike(one: Sequence[float], other: Sequence[float | None]) -> bool:
-    return all(b is not None and abs(a - b) < 1e-9 for a, b in zip(one, other, strict=True))
 
 
 def combine(dataset: str, model: str, by_seed: Values) -> Values:

@@ -254,11 +254,8 @@ def measure(run: TrainedRun, trained: dict[str, Any], ranked: Ranked, device: to
         "recipe": run.recipe.model_dump(),
         **{name: trained[name] for name in ("epochs", "best_epoch", "parameters", "machine")},
         **_training_time(trained),
-        "test": {PUBLISHED_CODE.name: filters[PUBLISHED_CODE.filter], **_by_paper(run, "test", device)},
-        "valid": {
-            PUBLISHED_CODE.name: links(run, "valid", PUBLISHED_CODE, device),
-            **(_by_paper(run, "valid", device) if quick else {}),
-        },
+        "test": {PUBLISHED_CODE.name: filters[PUBLISHED_CODE.filter], PAPER.name: links(run, "test", PAPER, device)},
+        "valid": {of.name: links(run, "valid", of, device) for of in (PUBLISHED_CODE, PAPER) if quick or of != PAPER},
         "filters": filters,
     }
     if lasting:
@@ -280,10 +277,6 @@ def has_lasting_facts(kb: TemporalKB) -> bool:
     """Whether some fact is known to end later than it begins."""
     facts = both_ends_known(kb.facts)
     return bool((facts.end > facts.begin).any())
-
-
-def _by_paper(run: TrainedRun, split: str, device: torch.device) -> dict[str, dict[str, float]]:
-    return {PAPER.name: links(run, split, PAPER, device)}
 
 
 def ranks(

@@ -296,10 +296,10 @@ def batches(case: Case) -> None:
     for own in both_ways(ask):
         together = answers(gadget, ask, own)
         mixed = answers(gadget, ask.rows(order), None if own is None else own[order])
-        nobody = answers(gadget, ask.rows([]), None if own is None else own[:0])
+        no_row = answers(gadget, ask.rows([]), None if own is None else own[:0])
         for name, value in together.items():
             close(mixed[name], value[order], f"{name} in another order, with repetitions")
-            close(nobody[name], value[:0], f"{name} of no row")
+            close(no_row[name], value[:0], f"{name} of no row")
         for row in range(count):
             alone = answers(gadget, ask.rows([row]), None if own is None else own[[row]])
             for name, value in alone.items():

@@ -25,7 +25,7 @@ DIMENSION = 4
 """Of the models that are tried: as small as formulas with halves and quarters of a vector allow."""
 
 MOST_VARIANTS = 32
-"""Up to so many combinations of options all are tried; above, each choice once beside the defaults."""
+"""Up to this number of combinations of options all are tried; above, each choice once beside the defaults."""
 
 
 class Sizes(NamedTuple):
@@ -200,7 +200,7 @@ def agreement(case: Case) -> None:
     """score = objects[o] = subjects[s], at instants = times[t]; and so for every other candidate."""
     model, facts = case.model(), case.facts()
     s, r, o, t = facts.s, facts.r, facts.o, facts.first
-    everyone, everywhen = torch.arange(case.sizes.entities), torch.arange(case.sizes.instants)
+    everyone, instants = torch.arange(case.sizes.entities), torch.arange(case.sizes.instants)
     rows = torch.arange(len(s))
     with torch.no_grad():
         at = model.score_at(s, r, o, t)
@@ -209,7 +209,7 @@ def agreement(case: Case) -> None:
         _same(
             "times and score_at of all instants",
             model.times(s, r, o),
-            model.score_at(s[:, None], r[:, None], o[:, None], everywhen[None]),
+            model.score_at(s[:, None], r[:, None], o[:, None], instants[None]),
         )
         objects = model.score_at(s[:, None], r[:, None], everyone[None], t[:, None])
         _same("objects_at and score_at of all objects", model.objects_at(s, r, t), objects)

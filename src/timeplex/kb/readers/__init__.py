@@ -167,7 +167,7 @@ def read_folder(
     """Read a folder with train, valid and test files (valid and test may be missing or empty), and its labels."""
     files = find_splits(folder)
     if "train" not in files:
-        raise InputError(f"{shown(folder)} has no train file.", "It wants train.txt (or .csv, .parquet, .json …).")
+        raise InputError(f"{shown(folder)} has no train file.", "It needs train.txt (or .csv, .parquet, .json …).")
     tables = [read_table(path, split=split, columns=columns) for split, path in files.items()]
     _require_rows(tables[0].rows_read, tables[0].source)
     paths = (folder / "entity_labels.tsv", folder / "relation_labels.tsv")
@@ -272,7 +272,7 @@ def _text(data: bytes, source: str, columns: Columns, encoding: str | None, sepa
         text = plain.decode()
     except UnicodeDecodeError as error:
         problem = f"{source} is not UTF-8 text."
-        raise InputError(problem, "Say its encoding=.", "Say its --encoding.") from error
+        raise InputError(problem, "Give its encoding=.", "Give its --encoding.") from error
     if "\n" not in text:  # line ends of the old Macintosh
         text = text.replace("\r", "\n")
     separator = separating(plain, separator, others)
@@ -280,7 +280,7 @@ def _text(data: bytes, source: str, columns: Columns, encoding: str | None, sepa
     try:
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:
-        raise InputError(f"Line {reader.line_num} of {source} is not CSV: {error}.", "Mend its quotes.") from error
+        raise InputError(f"Line {reader.line_num} of {source} is not CSV: {error}.", "Correct its quotes.") from error
     return replace(_table(rows, source, columns, "Line"), separator=separator)
 
 
@@ -295,7 +295,7 @@ def _table(rows: list[tuple[int, list[str]]], source: str, columns: Columns, wha
     for line, row in rows:
         if len(row) > len(names):
             reason = f"{what} {line} of {source} has {len(row)} fields instead of {len(names)}"
-            raise InputError(f"{reason}.", "Mend it: text with a separator in it wants quotes.")
+            raise InputError(f"{reason}.", "Correct it: text with a separator in it needs quotes.")
     fields = [row + [""] * (len(names) - len(row)) for _, row in rows[has_header:]]
     frame = pl.DataFrame(fields, schema=dict.fromkeys(names, pl.String), orient="row")
     _require_rows(frame.height, source)

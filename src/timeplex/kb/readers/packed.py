@@ -37,10 +37,10 @@ from timeplex.kb.readers.rows import Collector, read_frame, text_of
 from timeplex.kb.readers.table import ROLES, Columns, Table, doubled, find_layout
 
 FREE, RATIO = 64_000_000, 50
-"""What is packed may be so many bytes unpacked, or so many times as large."""
+"""Bytes that anything packed may unpack to, and how many times its own size if that is more."""
 
 STREAM = 4_000_000_000
-"""So many bytes are read from standard input, unless `max_unpacked` says otherwise."""
+"""The most bytes that are read from standard input, unless `max_unpacked` says otherwise."""
 
 STANDARD_INPUT = Path("-")
 
@@ -284,7 +284,7 @@ class _Thrift:
 MOST_PARTS = 10_000
 
 FREE_CELLS = 4_000_000
-"""A sheet may span so many cells, or as many as its file has bytes."""
+"""The most cells that a sheet may span, unless its file has more bytes."""
 
 DAMAGED = "It may be damaged: save it again, or as CSV."
 
