@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from timeplex.datasets.synthetic import generate
-from timeplex.kb.write import write_file
+from timeplex.kb.store import write_file
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, seconds, show

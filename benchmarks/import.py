@@ -12,7 +12,7 @@ import polars as pl
 
 from timeplex.datasets.synthetic import generate
 from timeplex.kb.readers import read_files
-from timeplex.kb.write import write_file
+from timeplex.kb.store import write_file
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, show, side_by_side

@@ -22,7 +22,7 @@ from timeplex.errors import DamagedError
 from timeplex.files import MOST_JSON, checksum
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
-from timeplex.kb.readers.parquet import quiet_stderr
+from timeplex.kb.readers.packed import quiet_stderr
 from timeplex.models import MODELS
 from timeplex.training import checkpoint
 from timeplex.training.checkpoint import State

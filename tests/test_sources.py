@@ -10,7 +10,7 @@ import pytest
 from tests.benchmark_data import need_data
 from tests.kb.random_kbs import kb_of, named
 
-from timeplex.datasets import benchmarks, download
+from timeplex.datasets import benchmarks
 from timeplex.errors import DownloadError, InputError, TimeplexError, UnknownNameError
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
@@ -43,7 +43,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("TIMEPLEX_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(benchmarks, "fetch", offline)
-    monkeypatch.setattr(download, "fetch", offline)
+    monkeypatch.setattr(benchmarks, "fetch", offline)
     return tmp_path
 
 

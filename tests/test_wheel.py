@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from timeplex import __version__
-from timeplex.reproduce.plan import DATASETS
+from timeplex.reproduce.records import DATASETS
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "timeplex"

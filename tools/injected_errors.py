@@ -23,7 +23,7 @@ from timeplex.errors import InputError
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key, split_key
 from timeplex.kb.names import Names
 from timeplex.kb.readers import read_folder
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.typing import Floats, Ints
 

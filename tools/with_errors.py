@@ -9,7 +9,7 @@ from pathlib import Path
 from injected_errors import inject
 
 import timeplex
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 
 
 def main(source: str, output: str) -> None:

@@ -43,8 +43,8 @@ _WHERE = {
     "split_randomly": "timeplex.kb.split",
     "train": "timeplex.api",
     "tune": "timeplex.api",
-    "write_file": "timeplex.kb.write",
-    "write_folder": "timeplex.kb.write",
+    "write_file": "timeplex.kb.store",
+    "write_folder": "timeplex.kb.store",
 }
 
 __all__ = ["__version__", *_WHERE]
@@ -73,8 +73,8 @@ if TYPE_CHECKING:
     from timeplex.kb.split import split_by_time as split_by_time
     from timeplex.kb.split import split_randomly as split_randomly
     from timeplex.kb.stats import describe as describe
-    from timeplex.kb.write import write_file as write_file
-    from timeplex.kb.write import write_folder as write_folder
+    from timeplex.kb.store import write_file as write_file
+    from timeplex.kb.store import write_folder as write_folder
     from timeplex.models.base import Model as Model
     from timeplex.sources import read as read
     from timeplex.training.recipe import Recipe as Recipe

@@ -147,7 +147,7 @@ def tune(
     data_dir: str | Path | None = None,
     on_progress: "Callable[[Trial], None] | None" = None,
 ) -> "Recipe":
-    """Search for the settings that do best on dev, until there are so many trials, and return the best recipe.
+    """Search for the settings that do best on dev, up to a number of trials, and return the best recipe.
 
     The search is kept in the folder `output`, with the best recipe as best.json: cut off, the same call goes on.
     `search` is `all` (every range at once) or `paper` (the paper's two stages); `on_progress` is called after every
@@ -360,7 +360,7 @@ def audit(
     rules  a TOML file with rules of your own, or a mapping of the same shape
     mute   names of rules to leave out
     since  the table of an earlier audit, whose findings are not told again; those of muted rules are passed over
-    runs   trained runs: what they hold for implausible is added, as the rule `model`; each fact is judged by runs that
+    runs   trained runs: what they find implausible is added, as the rule `model`; each fact is judged by runs that
            have not learned it
     model  `path/to/file.py:name` of your own model, if a run has one
 
@@ -384,7 +384,7 @@ def audit(
 
 
 def _with_models(findings: "Findings", kb: TemporalKB, runs: "Sequence[Trained]") -> "Findings":
-    """The findings together with the facts of the same KB that trained runs hold for implausible."""
+    """The findings together with the facts of the same KB that trained runs find implausible."""
     import numpy as np
 
     from timeplex.answers.plausibility import implausible
@@ -411,10 +411,16 @@ def list_models(kb: Any = None, *, data_dir: str | Path | None = None) -> dict[s
     ['complex', 'de-simple', 'distmult']
     """
     from timeplex.gadgets import GADGETS
-    from timeplex.models import MODELS
+    from timeplex.models import MODELS, Space
+    from timeplex.training.experiment import Experiment
+    from timeplex.training.recipe import Recipe
 
     facts = None if kb is None else _kb(kb, data_dir)
-    space = _yago11k() if facts is None else _space(facts)
+    if facts is None:  # begins and ends spread evenly over the timeline
+        plain = Space.plain(YAGO11K["entities"], 2 * YAGO11K["relations"], YAGO11K["instants"])
+        space = replace(plain, mentions=plain.mentions * (2 * YAGO11K["facts"] // YAGO11K["instants"]))
+    else:  # as training by default has it: with inverse relations and the observed instants
+        space = Experiment(facts, Recipe(inverse=True)).space
     return {
         "kb": "yago11k" if facts is None else facts.name,
         "entities": space.entities,
@@ -438,22 +444,6 @@ def _parameters(model: "type[Model]", space: "Space") -> int:
     """
     one, two = (model(replace(space, entities=number), model.options_type()).parameter_count for number in (1, 2))
     return one + (space.entities - 1) * (two - one)
-
-
-def _space(kb: TemporalKB) -> "Space":
-    """As training by default has it: with inverse relations and the observed instants."""
-    from timeplex.training.experiment import Experiment
-    from timeplex.training.recipe import Recipe
-
-    return Experiment(kb, Recipe(inverse=True)).space
-
-
-def _yago11k() -> "Space":
-    """A space of the size of YAGO11k, its begins and ends spread evenly over the timeline."""
-    from timeplex.models import Space
-
-    plain = Space.plain(YAGO11K["entities"], 2 * YAGO11K["relations"], YAGO11K["instants"])
-    return replace(plain, mentions=plain.mentions * (2 * YAGO11K["facts"] // YAGO11K["instants"]))
 
 
 # What they take --------------------------------------------------------------------------------------------------

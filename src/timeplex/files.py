@@ -18,7 +18,6 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -67,7 +66,11 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
         building, descriptor = _claimed(place, _create_folder)
         try:
             for name, data in files.items():
-                _write_new(building / name, data)
+                file = _create_file(building / name)
+                try:
+                    _write(file, data)
+                finally:
+                    os.close(file)
             os.fsync(descriptor)
             _put(building, place)
             sync_folder(place.parent)
@@ -171,14 +174,6 @@ def _write(descriptor: int, data: bytes) -> None:
     while rest:
         rest = rest[os.write(descriptor, rest) :]
     os.fsync(descriptor)
-
-
-def _write_new(path: Path, data: bytes) -> None:
-    descriptor = _create_file(path)
-    try:
-        _write(descriptor, data)
-    finally:
-        os.close(descriptor)
 
 
 def _put(building: Path, place: Path) -> None:
@@ -351,20 +346,15 @@ def checksum(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def to_json(
-    value: Any,
-    *,
-    indent: int | None = None,
-    ensure_ascii: bool = True,
-    sort_keys: bool = False,
-    default: Callable[[Any], Any] | None = None,
-) -> str:
-    """A value as JSON that every reader understands: a number that is none, or not finite, becomes null."""
-    write = partial(json.dumps, indent=indent, ensure_ascii=ensure_ascii, sort_keys=sort_keys, default=default)
+def to_json(value: Any, **options: Any) -> str:
+    """A value as JSON that every reader understands: a number that is none, or not finite, becomes null.
+
+    `options` are those of `json.dumps`.
+    """
     try:
-        return write(value, allow_nan=False)
+        return json.dumps(value, allow_nan=False, **options)
     except ValueError:
-        return write(_finite(value), allow_nan=False)
+        return json.dumps(_finite(value), allow_nan=False, **options)
 
 
 def _finite(value: Any) -> Any:
@@ -393,7 +383,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text.", "Give a file of settings as TOML.") from error
     except ValueError as error:
-        raise InputError(f"{path} is not TOML: {str(error).rstrip('.')}.", "Mend it, or give another file.") from error
+        raise InputError(
+            f"{path} is not TOML: {str(error).rstrip('.')}.", "Correct it, or give another file."
+        ) from error
 
 
 def parse_toml(text: str) -> dict[str, Any]:

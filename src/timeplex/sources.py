@@ -4,30 +4,27 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
-from timeplex.datasets import benchmarks, sample
+from timeplex.datasets import benchmarks
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import store
+from timeplex.kb.assemble import Making
 from timeplex.kb.date_spellings import USUAL, DateStyle
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
-from timeplex.kb.readers import Opening, find_splits, from_table, read_files, read_folder
-from timeplex.kb.readers.labels import read_labels
-from timeplex.kb.readers.opening import STANDARD_INPUT
+from timeplex.kb.readers import Opening, find_splits, from_table, read_files, read_folder, read_labels
+from timeplex.kb.readers.packed import STANDARD_INPUT
 from timeplex.kb.readers.table import Columns
 from timeplex.text import did_you_mean
 from timeplex.typing import Progress
 
 
-class Options(TypedDict):
+class Options(Making):
     """What the readers of files and tables are told."""
 
     columns: Columns
-    granularity: Granularity | None
-    merge_names: bool
-    style: DateStyle
 
 
 NO_OPTIONS = Options(columns=Columns(), granularity=None, merge_names=False, style=USUAL)
@@ -143,7 +140,7 @@ def _read_named(
             hint = "Columns, granularity, labels, encoding and the like are for files."
             raise InputError(f"{source} is a KB already.", hint)
         if source == "sample":
-            return sample.load()
+            return benchmarks.load_sample()
         if not ready_made:
             return store.load(path)
         return benchmarks.load(str(source), None if data_dir is None else Path(data_dir), progress=on_progress)

@@ -17,7 +17,7 @@ from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 
 
 @pytest.fixture(scope="module")

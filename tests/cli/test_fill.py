@@ -12,7 +12,7 @@ import pytest
 from tests.answers.small_runs import folder, trained
 from tests.cli.conftest import COMMAND, Timeplex, contents
 
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 
 HEADER = "id,subject,relation,object,begin,end,note\n"
 ADDED = ["object_predicted", "begin_predicted", "end_predicted", "probability", "still_going_on", "reason"]

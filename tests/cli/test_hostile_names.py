@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import timeplex as library
 from timeplex.cli.main import app
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 from timeplex.text import ACTING
 
 ODD = (

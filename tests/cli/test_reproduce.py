@@ -13,8 +13,7 @@ from tests.reproduce.conftest import results, small, workspace
 
 from timeplex import __version__
 from timeplex.reproduce import tables
-from timeplex.reproduce.plan import TABLES
-from timeplex.reproduce.records import Results
+from timeplex.reproduce.records import TABLES, Results
 from timeplex.reproduce.runner import Workspace
 
 RESULTS = Path(__file__).parents[2] / "results"

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from timeplex.datasets import benchmarks
-from timeplex.datasets.benchmarks import Benchmark, Source, locate
-from timeplex.datasets.download import CHUNK, fetch
+from timeplex.datasets.benchmarks import CHUNK, Benchmark, Source, fetch, locate
 from timeplex.errors import DownloadError
 from timeplex.kb.dates import Granularity
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import timeplex
 from timeplex.errors import UnreadableDatesError
-from timeplex.kb import date_checks, dates
+from timeplex.kb import date_spellings, dates
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
@@ -163,7 +163,7 @@ def test_what_is_open_is_not_stated_and_an_event_counts_once() -> None:
     ],
 )
 def test_suggestions(text: str, option: str) -> None:
-    assert date_checks.suggest(text) == option
+    assert date_spellings.suggest(text) == option
 
 
 @pytest.mark.parametrize("text", ["31/12/99", "12/31/99", "1.2.99", "3-Mar-21", "3 Mar 21", "199912", "3. März 1821"])
@@ -171,7 +171,7 @@ def test_what_is_suggested_reads_it(text: str) -> None:
     """Also as the error says it in Python, where an option would not help."""
     with pytest.raises(UnreadableDatesError) as refused:
         kb_of([text])
-    option, argument = date_checks.suggest(text), date_checks.in_python(date_checks.suggest(text))
+    option, argument = date_spellings.suggest(text), date_spellings.in_python(date_spellings.suggest(text))
     assert (argument in refused.value.hint, "--" in refused.value.hint) == (True, False)
     assert f"Try {option} for {text!r}" in refused.value.for_command_line()
     name, _, value = argument.partition("=")
@@ -179,16 +179,16 @@ def test_what_is_suggested_reads_it(text: str) -> None:
 
 
 def test_shapes_are_grouped_and_one_shows_the_order_of_all() -> None:
-    found = date_checks.shapes({"1/2/99": 5, "12/31/99": 1, "soon": 3, "later": 1})
+    found = date_spellings.shapes({"1/2/99": 5, "12/31/99": 1, "soon": 3, "later": 1})
     assert found == [
-        date_checks.Shape("1/2/99", 6, "--date-format %m/%d/%y"),
-        date_checks.Shape("soon", 4, ""),
+        date_spellings.Shape("1/2/99", 6, "--date-format %m/%d/%y"),
+        date_spellings.Shape("soon", 4, ""),
     ]
 
 
 @given(st.dictionaries(st.text(max_size=90), st.integers(1, 99), min_size=1, max_size=20))
 def test_the_refusal_is_one_short_line(texts: dict[str, int]) -> None:
-    message = str(date_checks.refusal(999, date_checks.shapes(texts)))
+    message = str(date_spellings.refusal(999, date_spellings.shapes(texts)))
     assert "\n" not in message
     assert len(message) < 1000
 

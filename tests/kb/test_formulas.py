@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import timeplex
-from timeplex.kb.write import harmless, without_formulas, write_file, write_folder, write_frame
+from timeplex.kb.store import harmless, without_formulas, write_file, write_folder, write_frame
 
 HOSTILE = (
     '=HYPERLINK("http://x","y")',

@@ -9,9 +9,9 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.files import check_writable
-from timeplex.kb.readers.source_table import SourceTable, check_format, layout_of, read_source_table
+from timeplex.kb.readers import SourceTable, check_format, layout_of, read_source_table
 from timeplex.kb.readers.table import Columns
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 
 HEADER = "subject,relation,object,begin,end,note\n"
 
@@ -82,7 +82,7 @@ def test_json_lines_and_parquet(tmp_path: Path) -> None:
     [
         ("t.csv", HEADER + "a,r,b,1,2,3,4\n", None, "Line 2 of {} has 7 fields instead of 6."),
         ("t.csv", HEADER + 'a,r,"b,1,2,3\n', None, "Line 2 of {} is not CSV: unexpected end of data."),
-        ("t.csv", b"subject,relation,object\nZo\xeb,r,b\n", None, "{} is not UTF-8 text. Say its encoding=."),
+        ("t.csv", b"subject,relation,object\nZo\xeb,r,b\n", None, "{} is not UTF-8 text. Give its encoding=."),
         ("t.csv", b"a\0b", None, "{} is not a table of text."),
         ("t.csv", "", None, "{} is empty."),
         ("t.csv", HEADER, None, "{} is empty."),

@@ -182,7 +182,7 @@ MISTAKES: list[tuple[str, type[Model], str]] = [
     ("agreement", MeanOfSpan, "objects[o] and score of a span differ by"),
     ("agreement", OtherGold, "score at an instant and score_at differ by 1e-06"),
     ("terms", ForgetsATerm, "the sum of the terms and score_at differ by"),
-    ("terms", NarrowTerm, "a term has not the shape (3, 3) of the score"),
+    ("terms", NarrowTerm, "a term does not have the shape (3, 3) of the score"),
     ("spans", MeanOfSpan, "score of a span and its sum over the instants differ by"),
     ("spans", BeginOfSpan, "subjects of a span and its sum over the instants differ by"),
     ("repetition", Counting, "calls before and after an evaluation differ by 2"),

@@ -26,10 +26,10 @@ from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import READERS, from_table, read_files, read_folder
-from timeplex.kb.readers.sheets import sheet_rows
+from timeplex.kb.readers.packed import sheet_rows
 from timeplex.kb.readers.table import ROLES, Columns
 from timeplex.kb.readers.text import read_text
-from timeplex.kb.write import write_file, write_folder, write_frame
+from timeplex.kb.store import write_file, write_folder, write_frame
 
 SUFFIXES = [*READERS, *(f"{suffix}.gz" for suffix in READERS)]
 SHEETS = (".xlsx", ".ods")

@@ -16,7 +16,7 @@ from timeplex.kb.date_spellings import DateStyle
 from timeplex.kb.problems import Kind
 from timeplex.kb.readers import READERS, Opening, from_table, read_files, read_folder
 from timeplex.kb.readers.table import ROLES
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 
 # What cannot be read at all
 

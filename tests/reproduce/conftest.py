@@ -11,10 +11,9 @@ from tests.builders import small_kb
 
 from timeplex import TemporalKB
 from timeplex.reproduce import runner
-from timeplex.reproduce.figures import BIRTHS, YEARS
-from timeplex.reproduce.plan import DATASETS, FIGURES, LASTING, LATER, PAIRS, Cell, Request
-from timeplex.reproduce.records import Results, pair_name
+from timeplex.reproduce.records import DATASETS, FIGURES, LASTING, LATER, PAIRS, Cell, Request, Results, pair_name
 from timeplex.reproduce.runner import Workspace
+from timeplex.reproduce.tables import BIRTHS, YEARS
 
 LINKS = ("mrr", "hits@1", "hits@3", "hits@10")
 TIMES = tuple(f"{name}@{k}" for name in ("tac", "iou", "giou", "aeiou", "gaeiou") for k in (1, 5, 10))

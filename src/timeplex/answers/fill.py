@@ -26,10 +26,10 @@ from timeplex.answers.rank import EntityQueries
 from timeplex.answers.resolve import Hole, Reader, Rows
 from timeplex.errors import InputError
 from timeplex.kb import dates, spans
+from timeplex.kb.readers import SourceTable, layout_of
 from timeplex.kb.readers.rows import role_texts
-from timeplex.kb.readers.source_table import SourceTable, layout_of
 from timeplex.kb.readers.table import Columns, Layout
-from timeplex.kb.write import write_frame
+from timeplex.kb.store import write_frame
 from timeplex.text import counted
 from timeplex.typing import Floats, Ints
 

@@ -14,9 +14,8 @@ from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
 from timeplex.kb.facts import SPLITS, to_pandas
 from timeplex.kb.readers import suffix
-from timeplex.kb.readers.opening import file_bytes, shown, unpacked_limit
-from timeplex.kb.readers.parquet import parquet_frame
-from timeplex.kb.write import without_formulas
+from timeplex.kb.readers.packed import file_bytes, parquet_frame, shown, unpacked_limit
+from timeplex.kb.store import without_formulas
 from timeplex.typing import Ints
 
 if TYPE_CHECKING:

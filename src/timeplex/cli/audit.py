@@ -75,7 +75,7 @@ def audit(
 
 def _write(found: "Findings", output: Path | None, html: Path | None, formulas: bool) -> None:
     from timeplex.auditing.page import write_page
-    from timeplex.kb.write import write_frame
+    from timeplex.kb.store import write_frame
 
     if output is not None:
         write_frame(found.frame, output, formulas=formulas)

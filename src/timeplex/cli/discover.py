@@ -38,8 +38,8 @@ def discover(
     Example: timeplex discover runs/sample -o found.csv --relation headOfGovernment
     """
     from timeplex.files import check_writable
-    from timeplex.kb.readers.source_table import check_format
-    from timeplex.kb.write import write_frame
+    from timeplex.kb.readers import check_format
+    from timeplex.kb.store import write_frame
 
     check_format(output)
     check_writable(output)

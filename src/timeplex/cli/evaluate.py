@@ -52,7 +52,7 @@ def evaluate(
         )
     from timeplex import api
     from timeplex.files import check_writable
-    from timeplex.kb.write import write_frame
+    from timeplex.kb.store import write_frame
 
     if per_query is not None:
         check_writable(per_query)

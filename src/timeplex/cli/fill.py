@@ -49,7 +49,7 @@ def fill(
     Example: timeplex fill runs/careers careers.csv -o filled.csv --object organisation
     """
     from timeplex.files import check_writable
-    from timeplex.kb.readers.source_table import WRITTEN, check_format, read_source_table
+    from timeplex.kb.readers import WRITTEN, check_format, read_source_table
     from timeplex.kb.readers.table import Columns
 
     check_format(output, WRITTEN)

@@ -31,7 +31,7 @@ def problems(
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, on_progress=report).problems
     if output is not None:
-        from timeplex.kb.write import write_frame
+        from timeplex.kb.store import write_frame
 
         write_frame(found.told, output, formulas=formulas)
     if as_json:

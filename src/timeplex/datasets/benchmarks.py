@@ -6,17 +6,26 @@ lines: the public copies of one benchmark have the same facts in different order
 
 import hashlib
 import os
+import re
 import shutil
+import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
+from urllib import request
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
 
-from timeplex.datasets.download import fetch
+from pydantic import TypeAdapter
+
 from timeplex.errors import DamagedError, DownloadError, InputError, UnknownNameError
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import SPLITS, TemporalKB
-from timeplex.kb.readers import read_folder
+from timeplex.kb.readers import read_files, read_folder
+from timeplex.kb.split import split_randomly
 from timeplex.text import did_you_mean
 from timeplex.typing import Progress
 
@@ -60,17 +69,8 @@ BYTES_A_FACT = 1_000
 """No file of a benchmark is larger than this for each of its facts; they take about a tenth of it."""
 
 
-def _read_benchmarks() -> dict[str, Benchmark]:
-    tables = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text("utf-8"))
-    return {
-        name: Benchmark(
-            name, granularity=Granularity(table.pop("granularity")), source=Source(**table.pop("source")), **table
-        )
-        for name, table in tables.items()
-    }
-
-
-BENCHMARKS = _read_benchmarks()
+_TABLES = tomllib.loads(Path(__file__).with_name("benchmarks.toml").read_text("utf-8"))
+BENCHMARKS = {name: TypeAdapter(Benchmark).validate_python({"name": name, **table}) for name, table in _TABLES.items()}
 """The benchmarks by name."""
 
 
@@ -129,10 +129,9 @@ def locate(name: str, data_dir: Path | None = None, download: bool = True, progr
 
 def folder_of(name: str, data_dir: Path | None = None) -> Path | None:
     """The first folder that has the three files of a benchmark, not yet checked; None if there is none."""
-    for data in _data_folders(data_dir):
-        if all((data / name / file_of(split)).is_file() for split in SPLITS):
-            return data / name
-    return None
+    given = (data_dir, os.environ.get("TIMEPLEX_DATA") or None, cache_folder())
+    folders = [Path(data) / name for data in given if data is not None]
+    return next((of for of in folders if all((of / file_of(split)).is_file() for split in SPLITS)), None)
 
 
 def file_of(split: str) -> str:
@@ -149,13 +148,6 @@ def cache_folder() -> Path:
         return Path.home() / ".cache" / "timeplex" / "data"
     except RuntimeError as error:
         raise InputError("The home folder is not known.", "Set XDG_CACHE_HOME to a folder for downloads.") from error
-
-
-def _data_folders(data_dir: Path | None) -> list[Path]:
-    """The folders that may hold benchmarks, in the order in which they are looked at."""
-    given = [data_dir] if data_dir is not None else []
-    variable = os.environ.get("TIMEPLEX_DATA", "")
-    return [*given, *([Path(variable)] if variable else []), cache_folder()]
 
 
 def digest(path: Path) -> str:
@@ -194,15 +186,13 @@ def _download(benchmark: Benchmark, folder: Path, progress: Progress | None) -> 
             most = BYTES_A_FACT * max(1_000, sum(benchmark.facts.values()))
             fetch(f"{source.base}/{file}", work / file, progress=progress, most=most)
     try:
-        ready = _prepare(source, work)
-        wrong = _wrong_split(benchmark, ready)
-        if wrong is not None:
-            address = f"{source.base}/{source.files[wrong]}"
-            raise DownloadError(f"{address} does not hold the {wrong} facts of {benchmark.title}.")
-        _put(ready, folder)
-    except OSError as error:
-        hint = "Check the folder's permissions and the free space."
-        raise DownloadError(f"{folder} cannot be written: {error.strerror}.", hint) from error
+        with _writing(folder):
+            ready = _prepare(source, work)
+            wrong = _wrong_split(benchmark, ready)
+            if wrong is not None:
+                address = f"{source.base}/{source.files[wrong]}"
+                raise DownloadError(f"{address} does not hold the {wrong} facts of {benchmark.title}.")
+            _put(ready, folder)
     finally:
         # Also after a failure: the next call is to fetch anew, not to find the same wrong files again.
         shutil.rmtree(work, ignore_errors=True)
@@ -246,11 +236,9 @@ def _names(path: Path) -> dict[bytes, bytes]:
     at = next((at for at in (1, 0) if all(row[at].isdigit() for row in rows)), None)
     if at is None:
         raise DownloadError(f"{path.name} of the download is not a list of names and numbers.")
-    return {row[at]: _bare(row[1 - at]) for row in rows}
-
-
-def _bare(name: bytes) -> bytes:
-    return name[1:-1] if name.startswith(b"<") and name.endswith(b">") else name
+    names = (row[1 - at] for row in rows)
+    bare = (name[1:-1] if name.startswith(b"<") and name.endswith(b">") else name for name in names)
+    return dict(zip((row[at] for row in rows), bare, strict=True))
 
 
 def _decode(path: Path, entities: dict[bytes, bytes], relations: dict[bytes, bytes]) -> bytes:
@@ -266,3 +254,182 @@ def _decode(path: Path, entities: dict[bytes, bytes], relations: dict[bytes, byt
         except (ValueError, KeyError) as error:
             raise DownloadError(f"{path.name} of the download has a line that is not a known fact.") from error
     return b"".join(facts)
+
+
+# Fetching one file over HTTP ------------------------------------------------------------------------------------------
+
+
+CHUNK = 1 << 16
+
+Answer = HTTPResponse | HTTPError
+"""An `HTTPError` only for status 416: the range that was asked for does not exist."""
+
+MOST = 1_000_000_000
+"""Bytes that a download may have unless told otherwise."""
+
+LONGEST = 3600.0
+"""Seconds that one call may take; the next goes on."""
+
+
+def fetch(
+    url: str,
+    target: Path,
+    *,
+    progress: Progress | None = None,
+    timeout: float = 30,
+    most: int = MOST,
+    longest: float = LONGEST,
+) -> Path:
+    """Download a file and return its path; an existing target is replaced.
+
+    The bytes are collected in `<target>.part`, where a transfer that was cut off goes on; only a whole file ever gets
+    the final name.
+
+    `timeout` is the number of seconds for which the server may be silent, `longest` how many it may take in all, and
+    `most` is the number of bytes that it may send.
+    """
+    try:
+        address = urlsplit(url)
+        usable = address.scheme in ("http", "https") and bool(address.hostname)
+    except ValueError:
+        usable = False
+    if not usable:
+        raise DownloadError(f"{url!r} is not an address on the web.", "Give one that begins with https:// or http://.")
+    part = target.with_name(target.name + ".part")
+    with _writing(part):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        have = part.stat().st_size if part.exists() else 0
+    answer = _ask(url, have, timeout)
+    if have and answer.status != 200 and not _fits(answer, have):
+        answer.close()
+        have, answer = 0, _ask(url, 0, timeout)
+    with answer:
+        if answer.status != 416:  # with 416 the part is whole already
+            bounds = most, time.monotonic() + longest
+            _receive(url, answer, part, have if answer.status == 206 else 0, progress, bounds)
+    with _writing(target):
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        part.replace(target)
+    return target
+
+
+def _opener() -> request.OpenerDirector:
+    """Like urllib's own, but without its handlers for files and FTP, so that no redirect leads there."""
+    opener = request.OpenerDirector()
+    passing = (request.ProxyHandler, request.HTTPHandler, request.HTTPSHandler, request.HTTPRedirectHandler)
+    refusing = (request.UnknownHandler, request.HTTPDefaultErrorHandler, request.HTTPErrorProcessor)
+    for handler in (*passing, *refusing):
+        opener.add_handler(handler())
+    return opener
+
+
+def _ask(url: str, start: int, timeout: float) -> Answer:
+    """Ask for the file from byte `start` on. Everything but a usable answer is a `DownloadError`."""
+    headers = {"User-Agent": "timeplex"} | ({"Range": f"bytes={start}-"} if start else {})
+    try:
+        wanted = request.Request(url, headers=headers)  # noqa: S310 - the scheme was checked
+        answer: HTTPResponse = _opener().open(wanted, timeout=timeout)
+    except HTTPError as error:
+        if error.code == 416 and start:
+            return error
+        error.close()
+        hint = "Try again later." if error.code == 429 or error.code >= 500 else "It may have been moved."
+        raise _failed(url, f"the server answers {error.code} {error.reason}", hint) from error
+    except (OSError, HTTPException, ValueError) as error:
+        hint = "Check the network and run the command again."
+        raise _failed(url, _in_words(error, timeout), hint) from error
+    if answer.status not in (200, 206):
+        answer.close()
+        raise _failed(url, f"the server answers {answer.status}", "Try again later.")
+    return answer
+
+
+def _failed(url: str, why: str, hint: str) -> DownloadError:
+    return DownloadError(f"{url} cannot be fetched: {why}.", hint)
+
+
+def _in_words(error: Exception, timeout: float) -> str:
+    cause = error.reason if isinstance(error, URLError) else error
+    if isinstance(cause, TimeoutError):
+        return f"the server was silent for {timeout:g} seconds"
+    if isinstance(cause, ConnectionRefusedError):
+        return "the connection was refused"
+    text = cause.strerror if isinstance(cause, OSError) and cause.strerror else str(cause)
+    return text.rstrip(".") or type(cause).__name__
+
+
+def _content_range(answer: Answer) -> tuple[int | None, int | None]:
+    """(first byte, size of the whole file) by the header Content-Range: `bytes 5-9/10` or `bytes */10`."""
+    found = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", answer.headers.get("Content-Range", "").strip())
+    if found is None:
+        return None, None
+    first, size = found.groups()
+    return (int(first) if first else None), (int(size) if size != "*" else None)
+
+
+def _fits(answer: Answer, have: int) -> bool:
+    """Whether the answer goes on right after the bytes we have, or says that they are all."""
+    first, size = _content_range(answer)
+    return size == have if answer.status == 416 else first == have
+
+
+def _receive(
+    url: str, answer: Answer, part: Path, start: int, progress: Progress | None, bounds: tuple[int, float]
+) -> None:
+    """Write the body into the part, from byte `start` on, and check that it is all there, and within its bounds."""
+    most, latest = bounds
+    length = answer.headers.get("Content-Length", "").strip()
+    total = start + int(length) if length.isdecimal() else None
+    if answer.status == 206:
+        total = _content_range(answer)[1] or total
+    if total is not None and total > most:
+        raise _too_large(url, part, most)
+    done = start
+    with _writing(part), part.open("ab" if start else "wb") as file:
+        for chunk in _chunks(url, answer):
+            done += len(chunk)
+            if done > most:
+                raise _too_large(url, part, most)
+            file.write(chunk)
+            if time.monotonic() > latest:
+                raise _cut_off(url, "it takes too long")
+            if progress is not None:
+                progress(done, total)
+    if total is not None and done != total:
+        raise _cut_off(url, f"{done:,} of {total:,} bytes came")
+
+
+def _too_large(url: str, part: Path, most: int) -> DownloadError:
+    part.unlink(missing_ok=True)
+    return _failed(url, f"it is larger than {most / 1e6:,.0f} MB, and is not what is expected there", "")
+
+
+def _chunks(url: str, answer: Answer) -> Iterator[bytes]:
+    try:
+        while chunk := answer.read(CHUNK):
+            yield chunk
+    except (OSError, HTTPException) as error:
+        raise _cut_off(url, str(error) or type(error).__name__) from error
+
+
+def _cut_off(url: str, how: str) -> DownloadError:
+    hint = "What came is kept: run the command again to go on."
+    return DownloadError(f"The download of {url} was cut off: {how}.", hint)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Turns trouble with the disk into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        hint = "Check the folder's permissions and the free space."
+        raise DownloadError(f"{path} cannot be written: {error.strerror or error}.", hint) from error
+
+
+def load_sample() -> TemporalKB:
+    """The sample that comes with the package (see sample/SOURCES.md), split at random with a fixed seed (8 : 1 : 1)."""
+    files = sorted(Path(__file__).with_name("sample").glob("*.tsv"))
+    kb = read_files(files, granularity=Granularity.YEAR, name="sample")
+    return split_randomly(kb, valid=0.1, test=0.1, seed=0)

@@ -1,1 +1,1 @@
-"""The data: dates, spans, facts, readers, benchmarks. No torch in here."""
+"""The data: dates, spans, facts, names, readers, splits. No torch in here."""

@@ -7,17 +7,16 @@ is a few array operations.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
 from timeplex.errors import InputError
-from timeplex.kb import date_checks, date_spellings, dates, spans
-from timeplex.kb.date_checks import placeholders
+from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.date_forms import iso
-from timeplex.kb.date_spellings import USUAL, DateStyle, Decided
+from timeplex.kb.date_spellings import USUAL, DateStyle, Decided, placeholders
 from timeplex.kb.dates import Dates, Granularity, State
 from timeplex.kb.facts import SPLITS, Facts, TemporalKB
 from timeplex.kb.names import Alike, Names, best_spellings, encode
@@ -28,12 +27,18 @@ from timeplex.typing import Bools, Codes, Ints
 if TYPE_CHECKING:
     from timeplex.kb.readers.table import Table
 
-Scalar = TypeVar("Scalar", bound=np.generic)
-
 NAMED = ("subject", "relation", "object")
 
 FAR = 8.0
 """An instant is implausible if it is this many times as far from the median as the outermost twentieth."""
+
+
+class Making(TypedDict, total=False):
+    """What may be said of tables that become a KB; see `assemble`."""
+
+    granularity: Granularity | None
+    style: DateStyle
+    merge_names: bool
 
 
 def assemble(
@@ -54,20 +59,24 @@ def assemble(
     ((s, o), entities), ((r,), relations), *date_columns = _encode(rows)
     if len(entities) == 0:
         raise rows.no_fact(name)
-    begin, end, decided = _read_dates(date_columns, style)
-    _judge_unread(rows, begin, end, style)
+    parsed, decided = date_spellings.parse_together([texts for _, texts in date_columns], style)
+    both = [
+        _DateColumn(role, texts, of, codes)
+        for role, ((codes,), texts), of in zip(("begin", "end"), date_columns, parsed, strict=True)
+    ]
+    _judge_unread(rows, both, style)
     if not style.keep_placeholders:
-        _open_placeholders(rows, begin, end)
+        _open_placeholders(rows, both)
     (s, o), entities, alike = _spelled(rows, entities, {"subject": s, "object": o}, merge_names)
     (r,), relations, alike_too = _spelled(rows, relations, {"relation": r}, merge_names)
-    granularity = granularity or dates.detect_granularity(begin.precisions() + end.precisions())
-    _note_decision(rows, begin, end, decided, granularity)
-    first, last = _spans(rows, (s, r, o), begin, end, granularity)
-    _report_implausible(rows, (begin, first), (end, last), granularity)
+    granularity = granularity or dates.detect_granularity(sum(column.precisions() for column in both))
+    _note_decision(rows, both, decided, granularity)
+    first, last = _spans(rows, (s, r, o), both, granularity)
+    _report_implausible(rows, both, (first, last), granularity)
     facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
     chosen = _first_copies(rows, facts)
     splits = {
-        split: _part(facts, chosen & (rows.split == number))
+        split: facts if (mine := chosen & (rows.split == number)).all() else facts[np.flatnonzero(mine)]
         for number, split in enumerate(SPLITS)
         if split == "train" or any(table.split == split for table in tables)
     }
@@ -94,8 +103,8 @@ class _Rows:
                     pl.lit(number, pl.Int32).alias("table"),
                     pl.int_range(pl.len(), dtype=pl.Int32).alias("position"),
                     pl.col("subject", "relation", "object").fill_null(""),
-                    _date(table, "begin").alias("begin"),
-                    _date(table, "begin" if table.events else "end").alias("end"),
+                    begin=_date(table, "begin"),
+                    end=_date(table, "begin" if table.events else "end"),
                 )
                 for number, table in enumerate(tables)
             ]
@@ -104,18 +113,12 @@ class _Rows:
     @property
     def split(self) -> Ints:
         """Number in `SPLITS` of each row's split."""
-        of_table = np.array([SPLITS.index(table.split) for table in self.tables])
-        return self._of_table(of_table)
+        return np.array([SPLITS.index(table.split) for table in self.tables]).take(self.frame["table"])
 
     @property
     def is_event(self) -> Bools:
         """Which rows come from a table with one date a row."""
-        return self._of_table(np.array([table.events for table in self.tables]))
-
-    def _of_table(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """One value a table, as one value a row."""
-        rows: NDArray[Scalar] = values[self.frame["table"].to_numpy()]
-        return rows
+        return np.array([table.events for table in self.tables]).take(self.frame["table"])
 
     def report(
         self,
@@ -174,17 +177,12 @@ class _Rows:
     def no_fact(self, name: str) -> InputError:
         """The error that no row could be used, with the first reason."""
         first = self.problems().frame.row(0, named=True)
-        return InputError(
-            f"No row of {name} is a fact.", f"The first problem is in line {first['line']}: {first['reason']}."
-        )
+        hint = f"The first problem is in line {first['line']}: {first['reason']}."
+        return InputError(f"No row of {name} is a fact.", hint)
 
 
 def _date(table: "Table", role: str) -> pl.Expr:
     return pl.col(role).fill_null("") if role in table.rows.columns else pl.lit("")
-
-
-def _part(facts: Facts, chosen: Bools) -> Facts:
-    return facts if chosen.all() else facts[np.flatnonzero(chosen)]
 
 
 def _encode(rows: _Rows) -> list[tuple[list[Codes], pl.Series]]:
@@ -235,8 +233,9 @@ def _spelled(
 
 @dataclass(frozen=True)
 class _DateColumn:
-    """A column of dates: each distinct text parsed once, and which of them each row has."""
+    """A column of dates, begins or ends: each distinct text parsed once, and which of them each row has."""
 
+    role: str
     texts: pl.Series
     parsed: dates.Dates
     codes: Codes
@@ -257,12 +256,8 @@ class _DateColumn:
     def place(self, granularity: Granularity, otherwise: int) -> tuple[Ints, Ints]:
         """First and last instant of each row's date, `otherwise` where it is not known."""
         known = self.parsed.state == State.KNOWN
-        first, last = (np.where(known, ends, otherwise) for ends in self.place_distinct(granularity))
+        first, last = (np.where(known, ends, otherwise) for ends in dates.place(self.parsed, granularity))
         return first[self.codes], last[self.codes]
-
-    def place_distinct(self, granularity: Granularity) -> tuple[Ints, Ints]:
-        """First and last instant of each distinct date (without meaning where it is not known)."""
-        return dates.place(self.parsed, granularity)
 
     def text(self, row: int) -> str:
         """A row's date as it stood in the source, without the blanks around it."""
@@ -273,15 +268,6 @@ class _DateColumn:
         text = self.text(row)
         read = self.parsed[self.codes[[row]]]
         return text if iso(pl.Series([text])).state[0] == State.KNOWN else _in_digits(read)
-
-
-def _read_dates(
-    columns: Sequence[tuple[list[Codes], pl.Series]], style: DateStyle
-) -> tuple[_DateColumn, _DateColumn, Decided]:
-    """The begins and the ends, which show together how dates are written."""
-    (begin, end), decided = date_spellings.parse_together([texts for _, texts in columns], style)
-    (((begins,), begin_texts), ((ends,), end_texts)) = columns
-    return _DateColumn(begin_texts, begin, begins), _DateColumn(end_texts, end, ends), decided
 
 
 def _in_digits(read: Dates) -> str:
@@ -295,65 +281,57 @@ def _in_digits(read: Dates) -> str:
     return "/".join(dict.fromkeys(dates.write([first[0], last[0]], unit)))
 
 
-def _judge_unread(rows: _Rows, begin: _DateColumn, end: _DateColumn, style: DateStyle) -> None:
+def _judge_unread(rows: _Rows, columns: Sequence[_DateColumn], style: DateStyle) -> None:
     """Refuse the tables (or just say so, if that is allowed) if too many of their dates cannot be read."""
-    spans_only = ~rows.is_event  # the one date of an event counts once
     found: Counter[str] = Counter()
     stated = 0
-    for column, counted_ in ((begin, np.ones(len(spans_only), bool)), (end, spans_only)):
-        counts = np.bincount(column.codes[counted_], minlength=len(column.texts))
+    for column in columns:
+        once = column.role == "begin" or ~rows.is_event  # the one date of an event counts once
+        counts = np.bincount(
+            column.codes, weights=np.broadcast_to(once, len(column.codes)), minlength=len(column.texts)
+        )
         stated += int(counts[column.parsed.state != State.OPEN].sum())
         for at in np.flatnonzero((column.parsed.state == State.UNREADABLE) & (counts > 0)).tolist():
             found[str(column.texts[at])] += int(counts[at])
-    if found.total() <= date_checks.MOST_UNREAD * stated:
+    if found.total() <= date_spellings.MOST_UNREAD * stated:
         return
     if not style.allow_unread:
-        raise date_checks.refusal(stated, date_checks.shapes(found))
-    rows.notes.append(date_checks.sentence(stated, date_checks.shapes(found)) + " They were taken as open.")
+        raise date_spellings.refusal(stated, date_spellings.shapes(found))
+    rows.notes.append(date_spellings.sentence(stated, date_spellings.shapes(found)) + " They were taken as open.")
 
 
-def _open_placeholders(rows: _Rows, begin: _DateColumn, end: _DateColumn) -> None:
+def _open_placeholders(rows: _Rows, columns: Sequence[_DateColumn]) -> None:
     """Report dates that stand for no date, and take them as open."""
-    columns = {"begin": begin, "end": end}
-    chosen = placeholders([(column.parsed, column.counts) for column in columns.values()])
+    chosen = placeholders([(column.parsed, column.counts) for column in columns])
     if not any(mask.any() for mask in chosen):
         return
     if rows.is_event.any():  # whose date is at both ends
-        both = {text for column, mask in zip((begin, end), chosen, strict=True) for text in column.texts.filter(mask)}
-        chosen = [column.texts.is_in(list(both)).to_numpy() for column in (begin, end)]
-    for (role, column), mask in zip(columns.items(), chosen, strict=True):
+        both = {text for column, mask in zip(columns, chosen, strict=True) for text in column.texts.filter(mask)}
+        chosen = [column.texts.is_in(list(both)).to_numpy() for column in columns]
+    for column, mask in zip(columns, chosen, strict=True):
         wrong = column.rows_of(mask)
         number = dict(zip(column.texts, column.counts.tolist(), strict=True))
         for text in column.texts.filter(pl.Series(mask)):
             rows.notes.append(
-                f"{counted(number[text], role)} of {len(wrong):,} are {text.strip()}, which stands for no date: "
+                f"{counted(number[text], column.role)} of {len(wrong):,} are {text.strip()}, which stands for no date: "
                 "they were set open (--keep-placeholders keeps them)."
             )
-        _report_dates(
-            rows,
-            role,
-            column,
-            wrong,
-            Kind.PLACEHOLDER,
-            Action.REPAIRED,
-            lambda row: "stands for no date; it was set open",
-        )
-        column.parsed.put(mask, Dates.blank(np.array([int(State.OPEN)])))
+        said = "stands for no date; it was set open"
+        _report_dates(rows, column, wrong, Kind.PLACEHOLDER, Action.REPAIRED, said)
+        column.parsed.mark(mask, State.OPEN)
 
 
-def _note_decision(
-    rows: _Rows, begin: _DateColumn, end: _DateColumn, decided: Decided, granularity: Granularity
-) -> None:
+def _note_decision(rows: _Rows, columns: Sequence[_DateColumn], decided: Decided, granularity: Granularity) -> None:
     """Say what the dates as a whole showed of how they are written."""
     style, example = decided.style, decided.shown_by
     if style.format == "excel" and example:
         day = dates.write(date_spellings.parse(pl.Series([example]), style).first, Granularity.DAY)[0]
         rows.notes.append(f"Numbers such as {example} were read as the days of a spreadsheet: {day}.")
         return
-    unclear = [date_spellings.either_first(column.texts) for column in (begin, end)]
+    unclear = [date_spellings.either_first(column.texts) for column in columns]
     if not any(mask.any() for mask in unclear):
         return
-    text = min(text for column, mask in zip((begin, end), unclear, strict=True) for text in column.texts.filter(mask))
+    text = min(text for column, mask in zip(columns, unclear, strict=True) for text in column.texts.filter(mask))
     which, other = ("day", "month") if style.dayfirst else ("month", "day")
     if decided.contradicting:
         rows.notes.append(
@@ -365,48 +343,40 @@ def _note_decision(
             f"Nothing shows whether {text} has the day or the month first: the {which} was taken "
             f"(--{other}first reads the {other})."
         )
-        for (role, column), mask in zip((("begin", begin), ("end", end)), unclear, strict=True):
-            wrong = column.rows_of(mask & (column.parsed.state == State.KNOWN))
-            _report_dates(
-                rows,
-                role,
-                column,
-                wrong,
-                Kind.AMBIGUOUS_DATE,
-                Action.KEPT,
-                lambda row: f"was read with the {which} first",
+        for column, mask in zip(columns, unclear, strict=True):
+            wrong, said = (
+                column.rows_of(mask & (column.parsed.state == State.KNOWN)),
+                f"was read with the {which} first",
             )
+            _report_dates(rows, column, wrong, Kind.AMBIGUOUS_DATE, Action.KEPT, said)
     elif example:
         rows.notes.append(f"Dates such as {text} were read with the {which} first, as {example} shows.")
 
 
 def _report_dates(
-    rows: _Rows,
-    role: str,
-    column: _DateColumn,
-    wrong: Bools,
-    kind: Kind,
-    action: Action,
-    what: Callable[[int], str],
+    rows: _Rows, column: _DateColumn, wrong: Bools, kind: Kind, action: Action, said: str | Callable[[int], str]
 ) -> None:
-    """Report the dates of some rows, those of events once; `what` says of a row what is the matter with its date."""
+    """Report the dates of some rows, those of events once; `said`, of all or of a row, is what is the matter."""
     if not wrong.any():
         return
-    events = rows.is_event
+    events, role = rows.is_event, column.role
     if role == "end":
         wrong = wrong & ~events  # the one date of an event is reported with its begin
     wrong = rows.listed(wrong, kind, action, role)
     at = np.flatnonzero(wrong).tolist()
     fields = [BOTH_ENDS if events[row] else role for row in at]
-    reasons = [f"the {'date' if events[row] else role} {column.text(row)!r} {what(row)}" for row in at]
+    told = [said if isinstance(said, str) else said(row) for row in at]
+    reasons = [
+        f"the {'date' if events[row] else role} {column.text(row)!r} {what}" for row, what in zip(at, told, strict=True)
+    ]
     rows.report(wrong, kind, action, fields, reasons)
 
 
-def _report_odd(rows: _Rows, role: str, column: _DateColumn) -> None:
+def _report_odd(rows: _Rows, column: _DateColumn) -> None:
     """Report what cannot be read, does not say the year, is approximate, or may be in one of several years."""
 
     def unreadable(row: int) -> str:
-        option = date_checks.suggest(column.text(row))
+        option = date_spellings.suggest(column.text(row))
         return f"is not a date{f' (try {option})' if option else ''}; it was taken as open"
 
     def uncertain(row: int) -> str:
@@ -416,37 +386,29 @@ def _report_odd(rows: _Rows, role: str, column: _DateColumn) -> None:
         time = f"any time up to {last}" if first == ".." else f"any time from {first}" if last == ".." else time
         if rows.is_event[row]:
             return f"may be {time}; the fact spans all of it"
-        side = "first" if role == "begin" else "last"
-        taken = "it was taken as open" if (first if role == "begin" else last) == ".." else f"the {side} was taken"
+        side, end = ("first", first) if column.role == "begin" else ("last", last)
+        taken = "it was taken as open" if end == ".." else f"the {side} was taken"
         return f"may be {time}; {taken}"
 
-    years = [np.asarray(side) for side in dates.place(column.parsed, Granularity.YEAR)]
-    ranges = (column.parsed.state == State.KNOWN) & (years[0] < years[1])
-    for wanted, kind, what in (
-        (column.parsed.state == State.UNREADABLE, Kind.UNREADABLE_DATE, unreadable),
-        (
-            column.parsed.state == State.UNKNOWN_YEAR,
-            Kind.UNKNOWN_YEAR,
-            lambda row: "does not say the year; it was taken as open",
-        ),
-        (column.parsed.approximate, Kind.APPROXIMATE_DATE, lambda row: "is approximate; it was taken as written"),
-        (ranges, Kind.UNCERTAIN_DATE, uncertain),
-    ):
-        _report_dates(rows, role, column, column.rows_of(wanted), kind, Action.KEPT, what)
-
-
-def _nearest(places: tuple[Ints, Ints]) -> Ints:
-    """The first instants, or the last where there is no first."""
-    first, last = places
-    return np.where(first == spans.OPEN_BEGIN, last, first)
+    years = dates.place(column.parsed, Granularity.YEAR)
+    state = column.parsed.state
+    kinds: tuple[tuple[Bools, Kind, str | Callable[[int], str]], ...] = (
+        (state == State.UNREADABLE, Kind.UNREADABLE_DATE, unreadable),
+        (state == State.UNKNOWN_YEAR, Kind.UNKNOWN_YEAR, "does not say the year; it was taken as open"),
+        (column.parsed.approximate, Kind.APPROXIMATE_DATE, "is approximate; it was taken as written"),
+        ((state == State.KNOWN) & (years[0] < years[1]), Kind.UNCERTAIN_DATE, uncertain),
+    )
+    for wanted, kind, said in kinds:
+        _report_dates(rows, column, column.rows_of(wanted), kind, Action.KEPT, said)
 
 
 def _spans(
-    rows: _Rows, triples: tuple[Codes, Codes, Codes], begin: _DateColumn, end: _DateColumn, granularity: Granularity
+    rows: _Rows, triples: tuple[Codes, Codes, Codes], columns: Sequence[_DateColumn], granularity: Granularity
 ) -> tuple[Ints, Ints]:
     """Begin and end instants of the rows; reports and mends what is wrong with them."""
-    for role, column in (("begin", begin), ("end", end)):
-        _report_odd(rows, role, column)
+    for column in columns:
+        _report_odd(rows, column)
+    begin, end = columns
     first, end_of_begin = begin.place(granularity, spans.OPEN_BEGIN)
     _, last = end.place(granularity, spans.OPEN_END)
     reversed_ = first > last
@@ -463,30 +425,30 @@ def _spans(
 
 
 def _report_implausible(
-    rows: _Rows, begin: tuple[_DateColumn, Ints], end: tuple[_DateColumn, Ints], granularity: Granularity
+    rows: _Rows, columns: Sequence[_DateColumn], span: tuple[Ints, Ints], granularity: Granularity
 ) -> None:
-    """Report dates far outside the mass of the data, given each column and the instants made of it."""
-    columns = {"begin": begin, "end": end}
-    places = [_nearest(column.place_distinct(granularity)) for column, _ in columns.values()]
-    counts = [column.counts for column, _ in columns.values()]
-    known = np.concatenate([column.parsed.state == State.KNOWN for column, _ in columns.values()])
+    """Report dates far outside the mass of the data, given both columns and the instants made of them."""
+    distinct = [dates.place(column.parsed, granularity) for column in columns]
+    places = [np.where(first == spans.OPEN_BEGIN, last, first) for first, last in distinct]
+    counts = [column.counts for column in columns]
+    known = np.concatenate([column.parsed.state == State.KNOWN for column in columns])
     low, high = plausible_range(np.concatenate(places)[known], np.concatenate(counts)[known], granularity)
     suggested = " to ".join(dates.write([low, high], granularity))
-    for (role, (column, instants)), place in zip(columns.items(), places, strict=True):
+    for column, instants, place in zip(columns, span, places, strict=True):
         suspect = (column.parsed.state == State.KNOWN) & ((place < low) | (place > high))
         if not suspect.any():
             continue
         far = suspect[column.codes]
-        if role == "end":
+        if column.role == "end":
             # An event is reported once, and an end that was set to its begin is not there any more.
-            far &= end[1] != begin[1]
+            far &= span[0] != span[1]
         far &= (instants != spans.OPEN_BEGIN) & (instants != spans.OPEN_END)
-        far = rows.listed(far, Kind.IMPLAUSIBLE, Action.KEPT, role)
+        far = rows.listed(far, Kind.IMPLAUSIBLE, Action.KEPT, column.role)
         reasons = [
-            f"the {role} {text} is far from the other dates, which suggest {suggested}"
+            f"the {column.role} {text} is far from the other dates, which suggest {suggested}"
             for text in dates.write(instants[far], granularity)
         ]
-        rows.report(far, Kind.IMPLAUSIBLE, Action.KEPT, role, reasons)
+        rows.report(far, Kind.IMPLAUSIBLE, Action.KEPT, column.role, reasons)
 
 
 def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> tuple[int, int]:
@@ -506,7 +468,7 @@ def plausible_range(instants: Ints, counts: Ints, granularity: Granularity) -> t
 
 def _first_copies(rows: _Rows, facts: Facts) -> Bools:
     """Which rows are the first of their fact in their split; later copies are reported and set aside."""
-    columns: list[NDArray[Any]] = [rows.split, facts.s, facts.r, facts.o, facts.begin, facts.end]
+    columns: list[NDArray[Any]] = [rows.split, *facts.columns]
     # Comparing rows in full is slow: only those are compared whose hash occurs twice.
     hashes = pl.DataFrame({f"{at}": column for at, column in enumerate(columns)}).hash_rows()
     ordered = np.sort(hashes.to_numpy())

@@ -1,7 +1,10 @@
 """One date, written in one of the ways of people: by a pattern each, over a column of texts at once."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,77 +13,35 @@ from timeplex.kb import dates
 from timeplex.kb.dates import Dates, State
 from timeplex.typing import Bools, Ints
 
-MONTHS = {
-    "en": "january february march april may june july august september october november december",
-    "de": "januar februar märz april mai juni juli august september oktober november dezember",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-    "pt": "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
-    "nl": "januari februari maart april mei juni juli augustus september oktober november december",
-}
-"""The twelve months of each language that `--date-language` knows."""
+_WORDS = tomllib.loads(Path(__file__).with_name("date_words.toml").read_text("utf-8"))
 
-SHORT = {
-    "en": "jan=1 feb=2 febr=2 mar=3 apr=4 jun=6 jul=7 aug=8 sep=9 sept=9 oct=10 nov=11 dec=12",
-    "de": "jänner=1 jan=1 jän=1 feb=2 febr=2 mär=3 mrz=3 maerz=3 apr=4 jun=6 jul=7 aug=8 sep=9 sept=9 okt=10 nov=11"
-    " dez=12",
-    "fr": "janv=1 févr=2 fév=2 fevrier=2 avr=4 juil=7 aout=8 sept=9 oct=10 nov=11 déc=12 decembre=12 dec=12",
-    "es": "ene=1 feb=2 mar=3 abr=4 may=5 jun=6 jul=7 ago=8 sep=9 sept=9 setiembre=9 oct=10 nov=11 dic=12",
-    "it": "gen=1 feb=2 mar=3 apr=4 mag=5 giu=6 lug=7 ago=8 set=9 sett=9 ott=10 nov=11 dic=12",
-    "pt": "jan=1 fev=2 mar=3 abr=4 mai=5 jun=6 jul=7 ago=8 set=9 out=10 nov=11 dez=12",
-    "nl": "jan=1 feb=2 febr=2 mrt=3 apr=4 jun=6 jul=7 aug=8 sep=9 sept=9 okt=10 nov=11 dec=12",
-}
-"""Short forms and other spellings of months."""
+LANGUAGES: dict[str, dict[str, Any]] = _WORDS["languages"]
+"""The months and other words of each language that `--date-language` knows."""
 
-OTHERS = {
-    "de": {"heute": "today", "jetzt": "now", "unbekannt": "unknown", "um": "about", "etwa": "about", "vor": "before"}
-    | {"nach": "after", "bis": "until", "seit": "since", "ab": "since", "ungefähr": "about", "v. chr.": "bc"},
-    "fr": {"aujourd'hui": "today", "présent": "present", "inconnu": "unknown", "vers": "about", "environ": "about"}
-    | {"avant": "before", "après": "after", "jusqu'à": "until", "depuis": "since", "1er": "1", "av. j.-c.": "bc"},
-    "es": {"hoy": "today", "actualidad": "present", "presente": "present", "desconocido": "unknown", "hacia": "about"}
-    | {"antes de": "before", "después de": "after", "hasta": "until", "desde": "since", "de": "of", "a. c.": "bc"},
-    "it": {"oggi": "today", "presente": "present", "sconosciuto": "unknown", "verso": "about", "prima del": "before"}
-    | {"dopo il": "after", "fino al": "until", "dal": "since", "1º": "1", "a.c.": "bc"},
-    "pt": {"hoje": "today", "presente": "present", "desconhecido": "unknown", "cerca de": "about", "antes de": "before"}
-    | {"depois de": "after", "até": "until", "desde": "since", "de": "of", "1º": "1", "a.c.": "bc"},
-    "nl": {"heden": "present", "vandaag": "today", "nu": "now", "onbekend": "unknown", "omstreeks": "about"}
-    | {"rond": "about", "voor": "before", "na": "after", "tot": "until", "sinds": "since", "v. chr.": "bc"},
-}
-"""The other words of each language, in English."""
-
-GOING_ON = "present|the present|today|ongoing|on-going|now|current|currently|to date|to present|incumbent|in progress"
-GOING_ON += "|continuing|still|still going on|active|...|..|–"
-NOT_KNOWN = "unknown|not known|date unknown|undated|no date|n.d.|n. d.|n.d|nd|s.d.|tbd|tba|tbc|to be determined|missing"
-NOT_KNOWN += "|open|not stated|not available|unspecified|pending|n.a.|n. a.|unk|unk."
-
-OPEN_WORDS = frozenset([*GOING_ON.split("|"), *NOT_KNOWN.split("|")])
+OPEN_WORDS = frozenset([*_WORDS["going_on"].split("|"), *_WORDS["not_known"].split("|")])
 """What stands for an end that is going on or for a date that is not known: both are open."""
 
-WEEKDAYS = "monday|tuesday|wednesday|thursday|friday|saturday|sunday|mon|tues|tue|wed|thurs|thur|thu|fri|sat|sun"
+WEEKDAYS: str = _WORDS["weekdays"]
+
+ORDINALS = _WORDS["centuries"].split()
+"""The centuries in words."""
 
 SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """The month in which a season of three months begins, on the northern half of the earth."""
 
-_IN_WORDS = (
-    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth fifteenth"
-    " sixteenth seventeenth eighteenth nineteenth twentieth twenty-first"
-)
-ORDINALS = _IN_WORDS.split()
-"""The centuries in words."""
-
 
 def month_numbers(language: str = "en") -> dict[str, int]:
     """The number of each name and short form of a month."""
-    named = {name: number for number, name in enumerate(MONTHS[language].split(), start=1)}
-    short = (entry.split("=") for entry in SHORT[language].split())
+    named = {name: number for number, name in enumerate(LANGUAGES[language]["months"].split(), start=1)}
+    short = (entry.split("=") for entry in LANGUAGES[language]["short"].split())
     return named | {name: int(number) for name, number in short}
 
 
 def to_english(language: str) -> dict[str, str]:
     """English for each word of another language."""
-    english = MONTHS["en"].split()
-    return {name: english[number - 1] for name, number in month_numbers(language).items()} | OTHERS[language]
+    english = LANGUAGES["en"]["months"].split()
+    months = {name: english[number - 1] for name, number in month_numbers(language).items()}
+    return {**months, **LANGUAGES[language]["words"]}
 
 
 def _parts() -> dict[str, tuple[int, int]]:
@@ -116,20 +77,15 @@ _BASIC = r"^([0-9]{4})([0-9][0-9])([0-9][0-9])$"
 def iso(text: pl.Series) -> Dates:
     """What is written in the ways of files: `1952`, `1952-03-17T…`, `1952-##-##`, `19520317`, `1952.0`, open."""
     forms = [text.str.extract_groups(form).struct.unnest() for form in (_DATE, _SLASHED, _BASIC)]
-    frame = pl.DataFrame({"text": text}).with_columns(
-        is_open=pl.col("text").str.contains(_OPEN),
-        unknown=pl.col("text").str.contains(_UNKNOWN_YEAR),
+    parts = pl.select(
         year=pl.coalesce([form["1"] for form in forms] + [text.str.extract(_FLOAT_YEAR)]),
         month=pl.coalesce([form["2"] for form in forms]),
         day=pl.coalesce([form["3"] for form in forms]),
     )
-    made = dates.on(*(numbers(frame[name]) for name in ("year", "month", "day")))
-    missing = frame["year"].is_null().to_numpy()
-    made.put(missing, Dates.blank(np.full(int(missing.sum()), int(State.UNREADABLE))))
-    for column, state in (("unknown", State.UNKNOWN_YEAR), ("is_open", State.OPEN)):
-        rows = frame[column].to_numpy() & (made.state != State.KNOWN if column == "unknown" else True)
-        if rows.any():
-            made.put(rows, Dates.blank(np.full(int(rows.sum()), int(state))))
+    made = dates.on(*map(numbers, parts))
+    made.reject(parts["year"].is_null().to_numpy())
+    made.mark(text.str.contains(_UNKNOWN_YEAR).to_numpy() & (made.state != State.KNOWN), State.UNKNOWN_YEAR)
+    made.mark(text.str.contains(_OPEN).to_numpy(), State.OPEN)
     return made
 
 
@@ -178,11 +134,8 @@ _M = f"({MONTH})"
 
 def _century(groups: Groups, sign: Ints) -> Dates:
     number = groups[0]
-    first, last = (
-        np.where(sign < 0, -100 * number, 100 * number - 99),
-        np.where(sign < 0, 99 - 100 * number, 100 * number),
-    )
-    made = dates.years(first, last)
+    last = 100 * np.where(sign < 0, 1 - number, number) - (sign < 0)
+    made = dates.years(last - 99, last)
     made.reject((number < 1) | (number > 21))
     return made
 
@@ -206,8 +159,8 @@ def _week(groups: Groups, sign: Ints) -> Dates:
     """Weeks of ISO 8601: from Monday, and week 1 has the 4th of January."""
     year, week, weekday = groups
     start = _first_monday(year) + 7 * (week - 1)
-    chosen = start + weekday - 1
-    made = dates.between(np.where(weekday > 0, chosen, start), np.where(weekday > 0, chosen, start + 6), 3)
+    first, last = (start + np.where(weekday > 0, weekday - 1, edge) for edge in (0, 6))
+    made = dates.between(first, last, 3)
     made.reject((week < 1) | (start >= _first_monday(year + 1)))
     return made
 

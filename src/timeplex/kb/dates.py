@@ -69,9 +69,13 @@ class Dates:
         for mine, new in zip(vars(self).values(), vars(other).values(), strict=True):
             mine[rows] = new
 
+    def mark(self, rows: ArrayLike, state: State) -> None:
+        """Leave nothing of some rows but a state."""
+        self.put(rows, Dates.blank(np.array([int(state)])))
+
     def reject(self, rows: ArrayLike) -> None:
         """Make some rows unreadable."""
-        self.put(rows, Dates.blank(np.array([int(State.UNREADABLE)])))
+        self.mark(rows, State.UNREADABLE)
 
     def __getitem__(self, rows: ArrayLike | slice) -> "Dates":
         return Dates(*(column[rows] for column in vars(self).values()))

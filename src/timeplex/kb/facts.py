@@ -15,7 +15,7 @@ from timeplex.errors import InputError
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.names import Names
-from timeplex.kb.problems import Problems
+from timeplex.kb.problems import FACT, Problems
 from timeplex.kb.timeline import Kind, Timeline
 from timeplex.text import counted
 from timeplex.typing import Bools, Codes, Ints
@@ -90,34 +90,32 @@ class Facts:
     end: Codes
 
     def __post_init__(self) -> None:
-        for name in ("s", "r", "o", "begin", "end"):
-            column = np.ascontiguousarray(getattr(self, name), np.int32)
-            column = column.view()
+        for name in FACT:
+            column = np.ascontiguousarray(getattr(self, name), np.int32).view()
             column.flags.writeable = False
             object.__setattr__(self, name, column)
 
     @classmethod
     def empty(cls) -> "Facts":
         """No fact at all."""
-        none = np.empty(0, np.int32)
-        return cls(none, none, none, none, none)
+        return cls(*np.empty((5, 0), np.int32))
 
     def __len__(self) -> int:
         return len(self.s)
 
     def __getitem__(self, rows: Any) -> "Facts":
         """The facts at the given rows (a slice, row numbers or a mask)."""
-        return Facts(self.s[rows], self.r[rows], self.o[rows], self.begin[rows], self.end[rows])
+        return Facts(*(column[rows] for column in self.columns))
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int, int]]:
-        columns = (self.s, self.r, self.o, self.begin, self.end)
-        return zip(*(column.tolist() for column in columns), strict=True)
+        return zip(*(column.tolist() for column in self.columns), strict=True)
 
     def __add__(self, other: "Facts") -> "Facts":
-        pairs = zip(self._columns(), other._columns(), strict=True)
-        return Facts(*(np.concatenate(pair) for pair in pairs))
+        return Facts(*map(np.concatenate, zip(self.columns, other.columns, strict=True)))
 
-    def _columns(self) -> tuple[Codes, ...]:
+    @property
+    def columns(self) -> tuple[Codes, Codes, Codes, Codes, Codes]:
+        """s, r, o, begin, end."""
         return self.s, self.r, self.o, self.begin, self.end
 
     @property
@@ -244,10 +242,7 @@ class TemporalKB:
     @cached_property
     def facts(self) -> Facts:
         """The facts of all splits, in the order train, valid, test."""
-        together = Facts.empty()
-        for split in SPLITS:
-            together = together + self.splits.get(split, Facts.empty())
-        return together
+        return sum((self.splits.get(split, Facts.empty()) for split in SPLITS), Facts.empty())
 
     def __len__(self) -> int:
         return sum(len(facts) for facts in self.splits.values())
@@ -340,6 +335,6 @@ def _same(one: Facts, other: Facts) -> bool:
     """Whether both hold the same facts, in whatever order."""
     if len(one) != len(other):
         return False
-    tables = [np.stack(facts._columns()) for facts in (one, other)]
+    tables = [np.stack(facts.columns) for facts in (one, other)]
     first, second = (table[:, np.lexsort(table)] for table in tables)
     return np.array_equal(first, second)

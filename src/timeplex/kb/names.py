@@ -42,22 +42,16 @@ def _any_row_of_each(codes: NDArray[Any]) -> Ints:
     return rows
 
 
-def _increasing(names: pl.Series) -> bool:
+def increasing(names: pl.Series) -> bool:
     """Whether the names are sorted and distinct already, which is cheaper to see than to bring about."""
     return bool((names.head(max(len(names) - 1, 0)) < names.tail(max(len(names) - 1, 0))).all())
 
 
-SHOWN = 5
-"""So many names are listed where one was not clear."""
+SHOWN, FEW = 5, 30
+"""How many names are listed where several are meant, and up to how many all are listed where none is near."""
 
-FEW = 30
-"""So many names can be listed, as those of relations often can."""
-
-PAIRS = 16
-"""At most so many pairs of letters of an unknown name are looked for in all names."""
-
-COMPARED = 300
-"""So many names are compared letter by letter with an unknown one."""
+PAIRS, COMPARED = 16, 300
+"""How many pairs of letters of an unknown name are looked for in all names; how many names are compared in full."""
 
 
 def _plain(texts: pl.Series) -> pl.Series:
@@ -77,7 +71,7 @@ class Names:
 
     def __init__(self, names: pl.Series, labels: dict[str, str] | None = None) -> None:
         names = names.cast(pl.String).alias("name")
-        self.names = names if _increasing(names) else names.unique().sort()
+        self.names = names if increasing(names) else names.unique().sort()
         present = set(self.names) if labels else set()
         self.labels = {name: label for name, label in (labels or {}).items() if name != label and name in present}
 
@@ -219,7 +213,7 @@ def bare(names: pl.Series) -> pl.Series:
     if not ascii_.all():
         without = names.str.normalize("NFD").str.replace_all("[\u0300-\u036f]+", "")
         names = names.zip_with(ascii_, without)
-    return names.str.to_lowercase().str.replace_all(r"[_\s]+", " ").str.strip_chars()
+    return _plain(names)
 
 
 def best_spellings(names: pl.Series, times: Ints) -> tuple[Codes, Alike]:

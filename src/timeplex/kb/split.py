@@ -33,11 +33,10 @@ def split_randomly(kb: TemporalKB, valid: float = 0.1, test: float = 0.1, seed: 
 
 def _spare(facts: Facts, order: Ints, wanted: int, entities: int, relations: int) -> Ints:
     """The first `wanted` rows in the given order whose removal leaves no entity or relation without a fact."""
-    left = np.bincount(np.concatenate([facts.s, facts.o]), minlength=entities)
-    left_relation = np.bincount(facts.r, minlength=relations)
     # Each decision depends on the ones before, so this is a plain loop; a million facts take well below a second.
     chosen: list[int] = []
-    degree, relation_degree = left.tolist(), left_relation.tolist()
+    degree = np.bincount(np.concatenate([facts.s, facts.o]), minlength=entities).tolist()
+    relation_degree = np.bincount(facts.r, minlength=relations).tolist()
     s, r, o = facts.s.tolist(), facts.r.tolist(), facts.o.tolist()
     for row in order.tolist():
         if len(chosen) == wanted:

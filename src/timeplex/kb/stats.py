@@ -71,6 +71,9 @@ def describe(kb: TemporalKB, bars: int = 24) -> Stats:
         field: sum(kb.problems.number_of_facts(kind, field) for kind in (Kind.UNREADABLE_DATE, Kind.UNKNOWN_YEAR))
         for field in ("begin", "end")
     }
+    kinds: dict[str, int] = {}
+    for kind, _, number in kb.problems.counts():
+        kinds[kind] = kinds.get(kind, 0) + number
     triples = np.unique(np.stack([facts.s, facts.r, facts.o]), axis=1, return_counts=True)[1]
     return Stats(
         name=kb.name,
@@ -92,18 +95,11 @@ def describe(kb: TemporalKB, bars: int = 24) -> Stats:
         recurring_triples=int((triples > 1).sum()),
         rows_read=kb.problems.rows_read,
         rows_set_aside=kb.problems.set_aside,
-        problems=_by_kind(kb),
+        problems=kinds,
         leakage=leakage(kb),
         by_relation=_by_relation(kb, facts),
         histogram=_histogram(kb, facts, bars),
     )
-
-
-def _by_kind(kb: TemporalKB) -> dict[str, int]:
-    kinds: dict[str, int] = {}
-    for kind, _, number in kb.problems.counts():
-        kinds[kind] = kinds.get(kind, 0) + number
-    return kinds
 
 
 def _by_relation(kb: TemporalKB, facts: Facts) -> list[RelationStats]:

@@ -1,4 +1,4 @@
-"""A KB as a folder: facts, names and problems as Parquet, the rest as JSON, and a manifest of checksums.
+"""A KB as a folder with a manifest of checksums, or as plain files.
 
 facts.parquet       split, s, r, o, begin, end (null where open)
 entities.parquet    name, label (null where the name is its own label)
@@ -6,29 +6,36 @@ relations.parquet   the same
 problems.parquet    what was odd in the input
 kb.json             format, name, granularity, rows read, counts
 MANIFEST.json       format, SHA-256 of each file above
+
+Plain files, which the readers read back, are CSV, TSV, JSON lines, JSON, Parquet, HyTE/ICEWS text. `formulas` says what
+becomes of texts in CSV and TSV that a spreadsheet would take for formulas. True leaves them as they are: that is the
+rule for KBs, so that what is written is read back to the letter. False puts an apostrophe before them: that is the rule
+for tables that people open. Other formats hold every text as it is.
 """
 
+import gzip
 import hashlib
+import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import polars as pl
 from pydantic import Field
 
+from timeplex import files
 from timeplex.errors import DamagedError, InputError
-from timeplex.files import AGAIN, Record, parse_json, recover, to_json, verified, write_folder
+from timeplex.files import AGAIN, Record, parse_json, recover, to_json, verified, write_whole
 from timeplex.files import FORMAT as FORMAT
 from timeplex.files import MANIFEST as MANIFEST
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
-from timeplex.kb.names import Names
+from timeplex.kb.names import Names, increasing
 from timeplex.kb.problems import FACT, SCHEMA, TOLD, Action, Kind, Problems, Unlisted
-from timeplex.kb.readers.parquet import declared_sizes, parquet_frame
+from timeplex.kb.readers.packed import declared_sizes, parquet_frame
 
 FACTS = {"s": pl.Int32, "r": pl.Int32, "o": pl.Int32, "begin": pl.Int32, "end": pl.Int32, "split": pl.String}
 NAMES = {"name": pl.String, "label": pl.String}
@@ -36,10 +43,10 @@ NAMES = {"name": pl.String, "label": pl.String}
 Schema = Mapping[str, type[pl.DataType] | pl.DataType]
 
 FREE_ROWS, ROWS_A_BYTE = 2_000_000, 4
-"""A table has at most so many rows, and so many more a byte of its file."""
+"""The most rows of a table: so many for any, and so many more for each byte of its file."""
 
 FREE_BYTES, BYTES_A_BYTE = 200_000_000, 32
-"""And its pages unpack to at most so many bytes, and so many more a byte."""
+"""The most bytes that its pages may unpack to, likewise."""
 
 YEARS = (-10_000, 10_000)
 """All dates lie between these."""
@@ -83,11 +90,7 @@ def names(frame: pl.DataFrame, number: int, source: object) -> Names:
     texts = frame["name"]
     _require(frame.height == number, source, f"has {frame.height:,} names where kb.json says {number:,}")
     _require(texts.null_count() == 0, source, "has a name that is null")
-    _require(
-        bool((texts.head(max(number - 1, 0)) < texts.tail(max(number - 1, 0))).all()),
-        source,
-        "has names that are not sorted and distinct",
-    )
+    _require(increasing(texts), source, "has names that are not sorted and distinct")
     labelled = frame.drop_nulls("label")
     return Names(texts, dict(zip(labelled["name"], labelled["label"], strict=True)))
 
@@ -103,7 +106,8 @@ def splits(frame: pl.DataFrame, said: Description, source: object) -> dict[str, 
     _within_bounds(frame, said, source)
     closed = frame.with_columns(pl.col("begin").fill_null(spans.OPEN_BEGIN), pl.col("end").fill_null(spans.OPEN_END))
     _require(bool((closed["begin"] <= closed["end"]).all()), source, "has a fact that ends before it begins")
-    return {split: _facts(closed.filter(pl.col("split") == split)) for split in said.splits}
+    parts = {split: closed.filter(pl.col("split") == split) for split in said.splits}
+    return {split: Facts(*(part[name].to_numpy() for name in FACT)) for split, part in parts.items()}
 
 
 def problems(frame: pl.DataFrame, said: Description, source: object) -> Problems:
@@ -120,10 +124,6 @@ def problems(frame: pl.DataFrame, said: Description, source: object) -> Problems
         found.set_aside <= said.rows_read, source, f"sets more rows aside than the {said.rows_read:,} that were read"
     )
     return found
-
-
-def _facts(frame: pl.DataFrame) -> Facts:
-    return Facts(*(frame[name].to_numpy().astype(np.int32) for name in ("s", "r", "o", "begin", "end")))
 
 
 def _within_bounds(frame: pl.DataFrame, said: Description, source: object) -> None:
@@ -177,15 +177,15 @@ def save(kb: TemporalKB, folder: Path) -> None:
     }
     if kb.problems.unlisted:
         description["unlisted"] = [asdict(more) for more in kb.problems.unlisted]
-    files = {
+    contents = {
         "facts.parquet": _parquet(_facts_frame(kb)),
         "entities.parquet": _parquet(_names_frame(kb.entities)),
         "relations.parquet": _parquet(_names_frame(kb.relations)),
         "problems.parquet": _parquet(kb.problems.frame),
-        DESCRIPTION: _packed_json(description),
+        DESCRIPTION: _json(description),
     }
-    sums = {name: hashlib.sha256(files[name]).hexdigest() for name in FILES}
-    write_folder(folder, {**files, MANIFEST: _packed_json({"format": FORMAT, "sha256": sums})})
+    sums = {name: hashlib.sha256(contents[name]).hexdigest() for name in FILES}
+    files.write_folder(folder, {**contents, MANIFEST: _json({"format": FORMAT, "sha256": sums})})
 
 
 def load(folder: Path) -> TemporalKB:
@@ -224,19 +224,19 @@ def check_target(folder: Path) -> None:
         raise InputError(f"{folder} also holds {foreign[0]!r}, which is not of the KB.", "Move it elsewhere first.")
 
 
-def _packed_json(value: dict[str, Any]) -> bytes:
+def _json(value: dict[str, Any]) -> bytes:
     return to_json(value, indent=1, ensure_ascii=False).encode()
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:
-    buffer = BytesIO()
+    buffer = io.BytesIO()
     frame.write_parquet(buffer)
     return buffer.getvalue()
 
 
 def _facts_frame(kb: TemporalKB) -> pl.DataFrame:
     frames = [
-        pl.DataFrame({"s": facts.s, "r": facts.r, "o": facts.o, "begin": facts.begin, "end": facts.end}).with_columns(
+        pl.DataFrame(dict(zip(FACT, facts.columns, strict=True))).with_columns(
             pl.lit(split).alias("split"),
             pl.col("begin").replace(spans.OPEN_BEGIN, None),
             pl.col("end").replace(spans.OPEN_END, None),
@@ -249,3 +249,107 @@ def _facts_frame(kb: TemporalKB) -> pl.DataFrame:
 def _names_frame(names: Names) -> pl.DataFrame:
     labels = pl.Series("label", [names.labels.get(name) for name in names] if names.labels else [None] * len(names))
     return pl.DataFrame([names.names, labels.cast(pl.String)])
+
+
+# Plain files ----------------------------------------------------------------------------------------------------------
+
+SIGNS = "-=+@＝＋－＠"
+SEPARATORS = ",;|\t\r\n"
+BLANK = r"[^\S\t\r\n]|[\"\ufeff\u200b]"
+"""What a spreadsheet may pass over at the begin of a cell."""
+
+NUMBER = r"[+-]?\d[\d.,]*(?:[eE][+-]?\d+)?%?|-\d{4,}-\d\d(?:-\d\d)?|-"
+
+CANDIDATE = rf"[{SIGNS}\t\r\n]"
+FORMULA = re.compile(
+    rf"""^(?=[\t\r\n])
+    | ^ ((?:{BLANK})*) (?=[{SIGNS}]) (?! (?:{NUMBER}) (?:{BLANK})* \Z)
+    | ([{SEPARATORS}]) ((?:{BLANK})*) (?=[{SIGNS}]) (?! (?:{NUMBER}) (?:{BLANK})* (?: \Z | [{SEPARATORS}] ))""",
+    re.VERBOSE,
+)
+
+
+def harmless(text: str) -> str:
+    """The text with an apostrophe before each formula."""
+    return FORMULA.sub(lambda found: f"{found[2] or ''}'{found[1] or found[3] or ''}", text)
+
+
+def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """A table whose texts, column names included, are harmless; numbers stay numbers."""
+    changed = frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    changed = changed.with_columns(_harmless(column) for column in changed if column.dtype == pl.String)
+    names: list[str] = []
+    for name in map(harmless, frame.columns):
+        names.append(f"'{name}" if name in names else name)
+    changed.columns = names
+    return changed
+
+
+def _harmless(column: pl.Series) -> pl.Series:
+    """Only what may hold a formula is looked at text by text."""
+    odd = column.filter(column.str.contains(CANDIDATE)).unique()
+    return column.replace(odd, pl.Series([harmless(text) for text in odd], dtype=pl.String))
+
+
+def write_file(kb: TemporalKB, path: Path, split: str | None = None, *, formulas: bool = True) -> None:
+    """Write the facts of one split (all if None) in the format that the suffix names, packed if `.gz`.
+
+    Columns are subject, relation, object, begin, end; an open end is an empty field. The file appears
+    whole or not at all. For a spreadsheet, give `formulas=False`: names such as `=1+1` then get an apostrophe.
+    """
+    write_frame(_facts(kb, split), path, formulas=formulas)
+
+
+def write_folder(kb: TemporalKB, folder: Path, suffix: str = ".txt", *, formulas: bool = True) -> None:
+    """Write train, valid and test files into a folder; none of them if one cannot be written in this format."""
+    paths = {split: folder / f"{split}{suffix}" for split in kb.splits}
+    contents = {path: _packed(_facts(kb, split), path, formulas=formulas) for split, path in paths.items()}
+    for path, data in contents.items():
+        write_whole(path, data)
+
+
+def write_frame(frame: pl.DataFrame, path: Path, separator: str = ",", *, formulas: bool = False) -> None:
+    """Write any table in the format that the suffix names; `separator` is for .csv."""
+    write_whole(path, _packed(frame, path, separator, formulas=formulas))
+
+
+def _facts(kb: TemporalKB, split: str | None) -> pl.DataFrame:
+    frame = kb.to_polars()
+    if split is not None:
+        frame = frame.filter(pl.col("split") == split)
+    return frame.drop("split")
+
+
+def _packed(frame: pl.DataFrame, path: Path, separator: str = ",", *, formulas: bool) -> bytes:
+    """A table in the format that the suffix of a path names."""
+    suffix = Path(path.name.lower().removesuffix(".gz")).suffix
+    buffer = io.BytesIO()
+    if suffix == ".txt":
+        buffer.write(_hyte(frame, path))
+    elif suffix in (".csv", ".tsv"):
+        frame = frame if formulas else without_formulas(frame)
+        frame.write_csv(buffer, separator=separator if suffix == ".csv" else "\t")
+    elif suffix in (".jsonl", ".ndjson"):
+        frame.write_ndjson(buffer)
+    elif suffix == ".json":
+        frame.write_json(buffer)
+    elif suffix == ".parquet":
+        frame.write_parquet(buffer)
+    else:
+        raise InputError(
+            f"{path} has no suffix that says how to write it.", "Use .csv, .tsv, .jsonl, .json, .parquet or .txt."
+        )
+    return gzip.compress(buffer.getvalue(), mtime=0) if path.suffix.lower() == ".gz" else buffer.getvalue()
+
+
+def _hyte(frame: pl.DataFrame, path: Path) -> bytes:
+    """The benchmarks' form: no header, `1952-##-##` for a year, `####-##-##` for an open end."""
+    names = frame.select("subject", "relation", "object")
+    if names.select(pl.any_horizontal(pl.all().str.contains(r"[\t\n\r]")).any()).item():
+        raise InputError(f"A name holds a TAB or a line break, which {path.name} cannot.", "Write .csv or .parquet.")
+    dashes = (pl.col("begin", "end").str.strip_prefix("-").str.count_matches("-", literal=True) * 3).cast(pl.Int64)
+    stated = pl.col("begin", "end") + pl.lit("-##-##").str.slice(dashes)
+    written = frame.with_columns(stated.fill_null("####-##-##"))
+    text = written.write_csv(None, separator="\t", include_header=False, quote_style="never")
+    # A byte order mark is dropped from the beginning of a file: one that begins a name needs another before it.
+    return (f"\ufeff{text}" if text.startswith("\ufeff") else text).encode()

@@ -1,12 +1,9 @@
 """The paper's tables and figures from real runs, with the published numbers beside ours.
 
-plan            which runs each table and figure needs
+records         which runs each table and figure needs, and what was measured of them, kept as JSON in `results/`
 published.toml  the numbers of the paper
-records         what was measured, kept as JSON in `results/`
-measure         a trained run → all figures that the tables need
-runner          train what is missing, resume what was cut off, evaluate, record
-figures         what the figures show, and drawing it
-tables          the records → docs/results.md, by the template results.md; whether something is missing there
+runner          train what is missing, resume what was cut off, measure, record
+tables          the records → docs/results.md, by the template results.md, and the figures beside it
 
 Reading records and writing the page does not import torch.
 """
@@ -83,10 +80,8 @@ def reproduce(
     >>> from timeplex.reproduce import reproduce
     >>> reproduce(["link"], datasets=["yago11k"]).tables                                    # doctest: +SKIP
     """
-    from timeplex.reproduce import figures as pictures
-    from timeplex.reproduce.plan import Request
-    from timeplex.reproduce.records import SHIPPED, Results
-    from timeplex.reproduce.tables import ALL, is_complete, write
+    from timeplex.reproduce.records import SHIPPED, Request, Results
+    from timeplex.reproduce.tables import ALL, draw, is_complete, write
 
     request, recorded = Request.of(tables, figures, datasets, models, seeds), Results(Path(results))
     if not request.cells() and "stats" not in request.tables:
@@ -108,7 +103,7 @@ def reproduce(
     texts = [ALL[name](recorded, request.datasets) for name in request.tables] if tables else []
     page, drawn = None, []
     if not shipped or request.figures:  # a page about everything, in somebody's folder, was not asked for
-        drawn = pictures.draw(recorded, Path(docs) / "figures")
+        drawn = draw(recorded, Path(docs) / "figures")
         page = write(recorded, Path(docs))
     absent = sum(not recorded.has(cell) for cell in request.cells())
     return Reproduced(texts, page, drawn, len(request.cells()), absent, shipped)

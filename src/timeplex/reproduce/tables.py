@@ -1,17 +1,46 @@
-"""The tables of docs/results.md from records and the paper's numbers, in Markdown, and the page itself."""
+"""docs/results.md: tables, in Markdown, from records and the paper's numbers; the page; the figures, as PNG and SVG.
+
+distance      mean distance of time embeddings by the gap between them (figure 2)
+across-time   Pr(t | s, r, o) of two births by three models (figure 3 and the plots of appendix J)
+"""
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from importlib.resources import files
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from timeplex.datasets.benchmarks import BENCHMARKS
+from timeplex.evaluation.plots import Curve, Distances, FactAcrossTime, Years, across_time_picture, distance_picture
 from timeplex.files import write_whole
-from timeplex.reproduce.figures import likeliest, shows
-from timeplex.reproduce.plan import DATASETS, FIGURES, LATER, MODELS, PAIRS, SEEDS, TABLES, Cell, Request
-from timeplex.reproduce.records import Results, Values, command, figure, pair_name, printed, published
+from timeplex.kb.dates import Granularity
+from timeplex.reproduce.records import (
+    DATASETS,
+    FIGURES,
+    LATER,
+    MODELS,
+    PAIRS,
+    SEEDS,
+    TABLES,
+    Cell,
+    Request,
+    Results,
+    Values,
+    command,
+    figure,
+    pair_name,
+    printed,
+    published,
+)
 from timeplex.text import counted
+
+if TYPE_CHECKING:
+    from timeplex.training.run import TrainedRun
+
 
 NONE = "–"
 PRESET = "published-code"
@@ -62,6 +91,11 @@ def beside(found: Found, paper: float | None) -> list[str]:
     return [percent(found), number(paper), apart]
 
 
+def _links(record: Values | None, path: Sequence[str], *paper: str) -> list[str]:
+    """The figures of link prediction at a path of a record beside those of a table of the paper."""
+    return [cell for metric in LINK for cell in beside(figure(record, *path, metric), printed(*paper, metric))]
+
+
 def title(dataset: str) -> str:
     """The name of a data set as the paper writes it."""
     return BENCHMARKS[dataset].title
@@ -87,11 +121,7 @@ def link(results: Results, datasets: Sequence[str] = DATASETS) -> str:
         rows = []
         for model in TABLES["link"][1]:
             record = results.record(dataset, model)
-            cells = [
-                cell
-                for metric in LINK
-                for cell in beside(figure(record, "test", PRESET, metric), printed("link", dataset, model, metric))
-            ]
+            cells = _links(record, ("test", PRESET), "link", dataset, model)
             more = [percent(figure(record, "test", PRESET, "hits@3")), percent(figure(record, "test", "paper", "mrr"))]
             rows.append([_with_scorer(model, record), *cells, *more])
         return markdown(["", *_headers(list(LINK.values())), "HITS@3", "MRR, `paper`"], rows)
@@ -147,20 +177,11 @@ def time(results: Results, datasets: Sequence[str] = DATASETS) -> str:
 
 def ordering(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Top predictions that break an ordering."""
-    named = _needed("ordering", datasets)
-    rows = [
-        [
-            MODELS[model],
-            *(
-                cell
-                for dataset in named
-                for cell in beside(
-                    figure(results.record(dataset, model), "ordering", "share"), printed("ordering", dataset, model)
-                )
-            ),
-        ]
-        for model in TABLES["ordering"][1]
-    ]
+    named, rows = _needed("ordering", datasets), []
+    for model in TABLES["ordering"][1]:
+        ours = [figure(results.record(dataset, model), "ordering", "share") for dataset in named]
+        paper = [printed("ordering", dataset, model) for dataset in named]
+        rows.append([MODELS[model], *chain.from_iterable(map(beside, ours, paper))])
     return markdown(["% of test queries", *_headers([title(dataset) for dataset in named])], rows)
 
 
@@ -182,21 +203,13 @@ def filter_(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     """Link prediction where a known answer is forgiven only with the very span of the query."""
 
     def table(dataset: str) -> str:
-        rows = []
-        for model in TABLES["filter"][1]:
-            record = results.record(dataset, model)
-            rows.append(
-                [
-                    MODELS[model],
-                    *(
-                        cell
-                        for metric in LINK
-                        for cell in beside(
-                            figure(record, "filters", "exact-span", metric), printed("filter", dataset, model, metric)
-                        )
-                    ),
-                ]
-            )
+        rows = [
+            [
+                MODELS[model],
+                *_links(results.record(dataset, model), ("filters", "exact-span"), "filter", dataset, model),
+            ]
+            for model in TABLES["filter"][1]
+        ]
         return markdown(["", *_headers(list(LINK.values()))], rows)
 
     return _by_dataset("filter", datasets, table)
@@ -212,16 +225,13 @@ def ablation(results: Results, datasets: Sequence[str] = DATASETS) -> str:
         for row, name in GADGETS.items():
             if record is not None and row not in ("timeplex", *record.get("ablation", ())):
                 continue  # a gadget that this run does not have
-            at = (lambda *path: ("test", PRESET, *path)) if row == "timeplex" else (lambda *path: path)
-            inside = () if row == "timeplex" else ("ablation", row)
-            links = [
-                cell
-                for metric in LINK
-                for cell in beside(figure(record, *inside, *at(metric)), printed("ablation", dataset, row, metric))
-            ]
-            last = ("aeiou@1",) if row == "timeplex" else ()
+            whole = row == "timeplex"
+            links = _links(record, ("test", PRESET) if whole else ("ablation", row), "ablation", dataset, row)
             coded, best = (
-                figure(record, *inside, "decoders", str(decoder), *last) for decoder in ("mean-mass", chosen)
+                figure(record, "decoders", str(decoder), "aeiou@1")
+                if whole
+                else figure(record, "ablation", row, "decoders", str(decoder))
+                for decoder in ("mean-mass", chosen)
             )
             aeiou = beside(coded, printed("ablation", dataset, row, "aeiou@1"))
             rows.append([name, *links, *aeiou, percent(best)])
@@ -319,14 +329,7 @@ def provenance(results: Results) -> str:
 
 
 ALL: dict[str, Callable[..., str]] = {
-    "link": link,
-    "time": time,
-    "ordering": ordering,
-    "filter": filter_,
-    "ablation": ablation,
-    "classes": classes,
-    "params": params,
-    "stats": stats,
+    each.__name__.strip("_"): each for each in (link, time, ordering, filter_, ablation, classes, params, stats)
 }
 """The tables that can be asked for."""
 
@@ -336,12 +339,7 @@ ALL: dict[str, Callable[..., str]] = {
 NAME = "results.md"
 PLACE = re.compile(r"^\[\[(\w+)(?: ([\w-]+))?\]\]$", re.MULTILINE)
 
-OTHERS = {
-    "missing": missing,
-    "significance": significance,
-    "births": births,
-    "provenance": provenance,
-}
+OTHERS = {each.__name__: each for each in (missing, significance, births, provenance)}
 """What stands on the page beside the tables that can be asked for."""
 
 ALT = {
@@ -388,16 +386,106 @@ def is_complete(request: Request, results: Results) -> bool:
     return (
         all(results.has(cell) for cell in request.cells())
         and not ("stats" in request.tables and any(not results.read(f"{each}/stats") for each in request.datasets))
-        and not ("link" in request.tables and any(not _is_compared(each, results) for each in request.datasets))
+        and not (
+            "link" in request.tables and any(len(results.comparisons(each)) < len(PAIRS) for each in request.datasets)
+        )
         and all(_is_gathered(name, request, results) for name in request.figures)
     )
-
-
-def _is_compared(dataset: str, results: Results) -> bool:
-    return len(results.comparisons(dataset)) == len(PAIRS)
 
 
 def _is_gathered(name: str, request: Request, results: Results) -> bool:
     found, (datasets, models) = results.read(f"figures/{name}") or {}, FIGURES[name]
     cells = [Cell(dataset, model, 0) for dataset in datasets for model in models if dataset in request.datasets]
     return all(shows(name, found, cell) for cell in cells)
+
+
+# The figures ----------------------------------------------------------------------------------------------------------
+
+
+YEARS: dict[str, Years] = {"wikidata12k": (1984, 2020), "yago11k": (1958, 2017)}
+"""The windows of figure 2."""
+
+BIRTHS = (("Shin_Ae-ra", "wasBornIn", "South_Korea"), ("Peter_Nowell", "wasBornIn", "Philadelphia"))
+"""The facts of figure 3 and of appendix J."""
+
+WINDOW: Years = (1850, 2010)
+Seen = TypeVar("Seen", Curve, Distances)
+SUFFIXES = (".png", ".svg")
+
+
+def shows(name: str, found: Values, cell: Cell) -> bool:
+    """Whether the figure shows the run already."""
+    if name == "distance":
+        return cell.dataset in found
+    return bool(found) and all(cell.model in fact["curves"] for fact in found.values())
+
+
+def with_run(name: str, found: Values, cell: Cell, run: "TrainedRun") -> Values:
+    """What the figure shows, with one more run."""
+    if name == "distance":
+        return {**found, cell.dataset: _distances(run, YEARS[cell.dataset])}
+    return {" ".join(fact): _birth(found.get(" ".join(fact)), fact, cell, run) for fact in BIRTHS}
+
+
+def _distances(run: "TrainedRun", years: Years) -> Values:
+    from timeplex.evaluation.diagnostics import time_distances
+
+    return {"years": list(years), **_recorded(time_distances(run.model, run.timeline, years))}
+
+
+def _birth(before: Values | None, fact: tuple[str, str, str], cell: Cell, run: "TrainedRun") -> Values:
+    from timeplex.evaluation.diagnostics import across_time
+
+    kb = run.kb
+    s, r, o = kb.entities.id(fact[0]), kb.relations.id(fact[1]), kb.entities.id(fact[2])
+    device = next(run.model.parameters()).device
+    curve = across_time({"it": (run.scorer, run.timeline)}, (s, r, o), WINDOW, device)["it"]
+    stated = (kb.facts.s == s) & (kb.facts.r == r) & (kb.facts.o == o)
+    gold = next([int(begin), int(end)] for *_, begin, end in kb.facts[stated])
+    return {"gold": gold, "curves": {**(before or {"curves": {}})["curves"], cell.model: _recorded(curve)}}
+
+
+# Drawing --------------------------------------------------------------------------------------------------------------
+
+
+def draw(results: Results, folder: Path) -> list[str]:
+    """Draw every figure of which something is recorded, as PNG and SVG; their names."""
+    drawn = []
+    for name in FIGURES:
+        found = results.read(f"figures/{name}")
+        if found:
+            for suffix in SUFFIXES:
+                _draw(name, found, folder / f"{name}{suffix}")
+            drawn.append(name)
+    return drawn
+
+
+def _draw(name: str, found: Values, path: Path) -> None:
+    if name == "distance":
+        shown = {f"{title(of)}, {first}–{last}": found[of] for of, (first, last) in YEARS.items() if of in found}
+        distance_picture({panel: _columns(Distances, values) for panel, values in shown.items()}, path)
+        return
+    facts = []
+    for fact, values in found.items():
+        models = [model for model in FIGURES["across-time"][1] if model in values["curves"]]
+        curves = {MODELS[model]: _columns(Curve, values["curves"][model]) for model in models}
+        begin, end = values["gold"]
+        facts.append(FactAcrossTime(fact.replace("_", " "), (begin, end), curves))
+    across_time_picture(facts, path, WINDOW)
+
+
+def _recorded(seen: Curve | Distances) -> Values:
+    """The columns of a curve, and what one instant is, for JSON."""
+    return {name: str(of) if isinstance(of, Granularity) else of.tolist() for name, of in vars(seen).items()}
+
+
+def _columns(kind: type[Seen], values: Values) -> Seen:
+    """What `_recorded` made of a curve, as one again."""
+    columns = {field.name: np.array(values[field.name]) for field in fields(kind) if field.name != "granularity"}
+    return kind(**columns, granularity=Granularity(values["granularity"]))
+
+
+def likeliest(curve: Values) -> int:
+    """The year at which a recorded curve is highest."""
+    top: Any = np.argmax(curve["probability"])
+    return int(curve["instants"][int(top)])

@@ -23,7 +23,7 @@ from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.problems import Problems
-from timeplex.testing.models import Broken, Result, result_of
+from timeplex.testing.models import Result, require, result_of
 from timeplex.text import Describer
 
 Row = tuple[int, int, int, int, int]
@@ -167,12 +167,6 @@ Law = Callable[[Case], None]
 TOLERANCE = 1e-9
 
 
-def require(holds: bool, what: str) -> None:
-    """Raise `Broken` with what is wrong unless it holds."""
-    if not holds:
-        raise Broken(what)
-
-
 def close(one: Tensor, other: Tensor, what: str) -> None:
     """Require the same numbers up to rounding, relative to the largest score or 1."""
     require(one.shape == other.shape, f"{what}: shape {tuple(one.shape)} instead of {tuple(other.shape)}")
@@ -211,29 +205,23 @@ def both_ways(ask: Query) -> list[Tensor | None]:
 
 def agreement(case: Case) -> None:
     """score_at = objects_at[o] = subjects_at[s] = times[t], for every candidate."""
-    gadget, ask = case.gadget(), case.asked
-    s, r, o, t = ask.fact
-    found = answers(gadget, ask, None)
-    for entity in range(case.entities):
-        all_same = torch.full_like(s, entity)
-        close(found["objects_at"][:, entity], gadget.score_at(s, r, all_same, t), f"object {entity}")
-        close(found["subjects_at"][:, entity], gadget.score_at(all_same, r, o, t), f"subject {entity}")
-    for instant in range(len(case.instants)):
-        score = gadget.score_at(s, r, o, torch.full_like(t, instant))
-        close(found["times"][:, instant], score, f"instant {instant}")
+    _agreement(case, None)
 
 
 def agreement_in_training(case: Case) -> None:
     """The same with `own`: it says which fact does not count, whatever the candidate and the time."""
-    gadget, ask = case.gadget(), case.asked
-    s, r, o, t = ask.fact
-    found = answers(gadget, ask, ask.own)
+    _agreement(case, case.asked.own)
+
+
+def _agreement(case: Case, own: Tensor | None) -> None:
+    gadget, (s, r, o, t) = case.gadget(), case.asked.fact
+    found = answers(gadget, case.asked, own)
     for entity in range(case.entities):
         all_same = torch.full_like(s, entity)
-        close(found["objects_at"][:, entity], gadget.score_at(s, r, all_same, t, ask.own), f"object {entity}")
-        close(found["subjects_at"][:, entity], gadget.score_at(all_same, r, o, t, ask.own), f"subject {entity}")
+        close(found["objects_at"][:, entity], gadget.score_at(s, r, all_same, t, own), f"object {entity}")
+        close(found["subjects_at"][:, entity], gadget.score_at(all_same, r, o, t, own), f"subject {entity}")
     for instant in range(len(case.instants)):
-        score = gadget.score_at(s, r, o, torch.full_like(t, instant), ask.own)
+        score = gadget.score_at(s, r, o, torch.full_like(t, instant), own)
         close(found["times"][:, instant], score, f"instant {instant}")
 
 
@@ -308,10 +296,10 @@ def batches(case: Case) -> None:
     for own in both_ways(ask):
         together = answers(gadget, ask, own)
         mixed = answers(gadget, ask.rows(order), None if own is None else own[order])
-        nobody = answers(gadget, ask.rows([]), None if own is None else own[:0])
+        no_row = answers(gadget, ask.rows([]), None if own is None else own[:0])
         for name, value in together.items():
             close(mixed[name], value[order], f"{name} in another order, with repetitions")
-            close(nobody[name], value[:0], f"{name} of no row")
+            close(no_row[name], value[:0], f"{name} of no row")
         for row in range(count):
             alone = answers(gadget, ask.rows([row]), None if own is None else own[[row]])
             for name, value in alone.items():

@@ -25,7 +25,7 @@ DIMENSION = 4
 """Of the models that are tried: as small as formulas with halves and quarters of a vector allow."""
 
 MOST_VARIANTS = 32
-"""Up to so many combinations of options all are tried; above, each choice once beside the defaults."""
+"""Up to this number of combinations of options all are tried; above, each choice once beside the defaults."""
 
 
 class Sizes(NamedTuple):
@@ -190,11 +190,17 @@ class Broken(AssertionError):  # noqa: N818 - it reads as what it says: a law is
 Law = Callable[[Case], None]
 
 
+def require(holds: bool, what: str) -> None:
+    """Raise `Broken` with what is wrong unless it holds."""
+    if not holds:
+        raise Broken(what)
+
+
 def agreement(case: Case) -> None:
     """score = objects[o] = subjects[s], at instants = times[t]; and so for every other candidate."""
     model, facts = case.model(), case.facts()
     s, r, o, t = facts.s, facts.r, facts.o, facts.first
-    everyone, everywhen = torch.arange(case.sizes.entities), torch.arange(case.sizes.instants)
+    everyone, instants = torch.arange(case.sizes.entities), torch.arange(case.sizes.instants)
     rows = torch.arange(len(s))
     with torch.no_grad():
         at = model.score_at(s, r, o, t)
@@ -203,7 +209,7 @@ def agreement(case: Case) -> None:
         _same(
             "times and score_at of all instants",
             model.times(s, r, o),
-            model.score_at(s[:, None], r[:, None], o[:, None], everywhen[None]),
+            model.score_at(s[:, None], r[:, None], o[:, None], instants[None]),
         )
         objects = model.score_at(s[:, None], r[:, None], everyone[None], t[:, None])
         _same("objects_at and score_at of all objects", model.objects_at(s, r, t), objects)
@@ -223,8 +229,8 @@ def terms(case: Case) -> None:
     with torch.no_grad():
         score = model.score_at(s[:, None], r[:, None], o[None], first[:, None])
         parts = model.terms(s[:, None], r[:, None], o[None], first[:, None])
-    if any(part.shape != score.shape for part in parts.values()):
-        raise Broken(f"a term has not the shape {tuple(score.shape)} of the score")
+    alike = all(part.shape == score.shape for part in parts.values())
+    require(alike, f"a term does not have the shape {tuple(score.shape)} of the score")
     _same("the sum of the terms and score_at", sum(parts.values(), torch.zeros_like(score)), score)
 
 
@@ -257,8 +263,8 @@ def repetition(case: Case) -> None:
     for name, value in first.items():
         _equal(f"{name} evaluated twice", value, second[name])
     after = dict(_tensors(model))
-    if set(after) != set(before):
-        raise Broken(f"evaluating adds or removes {', '.join(sorted(set(after) ^ set(before)))}")
+    changed = sorted(set(after) ^ set(before))
+    require(not changed, f"evaluating adds or removes {', '.join(changed)}")
     for name, tensor in before.items():
         _equal(f"{name} before and after an evaluation", tensor, after[name])
 
@@ -302,8 +308,7 @@ def gradients(case: Case) -> None:
             continue
         if gradient is None or not gradient.any():
             raise Broken(f"no gradient reaches {name}")
-        if not gradient.isfinite().all():
-            raise Broken(f"the gradient of {name} is not finite")
+        require(bool(gradient.isfinite().all()), f"the gradient of {name} is not finite")
         if name in model.entity_tables:
             _only(name, gradient, torch.cat([facts.s, facts.o]))
         elif name in by_relation:
@@ -326,22 +331,22 @@ def regularisers(case: Case) -> None:
     model, facts = case.model(), case.facts()
     factors = model.factors(facts.s, facts.r, facts.o, facts.first)
     for number, factor in enumerate(factors):
-        if factor.shape[:1] != facts.s.shape:
-            raise Broken(f"factor {number} has {len(factor)} rows for {len(facts.s)} facts")
+        fits = factor.shape[:1] == facts.s.shape
+        require(fits, f"factor {number} has {len(factor)} rows for {len(facts.s)} facts")
     table = model.time_table()
     if table is not None and len(table) != case.sizes.instants:
         raise Broken(f"time_table() has {len(table)} rows for {case.sizes.instants} instants")
     steps = [] if table is None or len(table) < 2 else [table[1:] - table[:-1]]
     for penalised in (*factors, *steps):
         model.zero_grad()
-        if not penalised.requires_grad:
-            raise Broken("a regulariser has no gradient, because factors() or time_table() is detached")
+        attached = penalised.requires_grad
+        require(attached, "a regulariser has no gradient, because factors() or time_table() is detached")
         (penalised.square().sum() + penalised.abs().pow(3).sum()).backward(retain_graph=True)  # type: ignore[no-untyped-call]
         reached = [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
-        if not all(gradient.isfinite().all() for gradient in reached):
-            raise Broken("the gradient of a regulariser is not finite")
-        if penalised.numel() and not any(gradient.any() for gradient in reached):
-            raise Broken("the gradient of a regulariser is zero everywhere")
+        finite = all(gradient.isfinite().all() for gradient in reached)
+        require(finite, "the gradient of a regulariser is not finite")
+        changes = not penalised.numel() or any(gradient.any() for gradient in reached)
+        require(changes, "the gradient of a regulariser is zero everywhere")
 
 
 def steps(case: Case) -> None:
@@ -352,8 +357,7 @@ def steps(case: Case) -> None:
     for name, tensor in _tensors(once):
         _same(f"{name} after after_step() once and twice", tensor, after[name], tolerance=1e-6)
     for name, value in _answers(twice, case.facts()).items():
-        if not value.isfinite().all():
-            raise Broken(f"{name} after after_step() is not finite")
+        require(bool(value.isfinite().all()), f"{name} after after_step() is not finite")
 
 
 def shapes(case: Case) -> None:
@@ -367,12 +371,10 @@ def shapes(case: Case) -> None:
             rows |= {"times": (n, sizes.instants), "score_at": (n,), "objects_at": rows["objects"]}
             rows |= {"subjects_at": rows["subjects"]}
             for name, value in _answers(model, few).items():
-                if value.shape != rows[name]:
-                    raise Broken(f"{name} of {n} queries has shape {tuple(value.shape)}, not {rows[name]}")
-                if value.dtype != dtype:
-                    raise Broken(f"{name} is {value.dtype} for tables of {dtype}")
-                if not value.isfinite().all():
-                    raise Broken(f"{name} is not finite")
+                shape = tuple(value.shape)
+                require(shape == rows[name], f"{name} of {n} queries has shape {shape}, not {rows[name]}")
+                require(value.dtype == dtype, f"{name} is {value.dtype} for tables of {dtype}")
+                require(bool(value.isfinite().all()), f"{name} is not finite")
 
 
 def declarations(case: Case) -> None:
@@ -380,12 +382,10 @@ def declarations(case: Case) -> None:
     case = case.at_least(instants=2)
     model, facts = case.model(), case.facts()
     growing = _growing(case, entities=1)
-    if growing != set(model.entity_tables):
-        raise Broken(f"entity_tables is {sorted(model.entity_tables)}, but rows for entities have {sorted(growing)}")
-    tables = dict(model.named_parameters())
-    for name in model.entity_tables:
-        if len(tables[name]) != case.sizes.entities:
-            raise Broken(f"{name} has {len(tables[name])} rows for {case.sizes.entities} entities")
+    said = set(model.entity_tables)
+    require(growing == said, f"entity_tables is {sorted(said)}, but rows for entities have {sorted(growing)}")
+    for name, rows in ((name, len(model.get_parameter(name))) for name in model.entity_tables):
+        require(rows == case.sizes.entities, f"{name} has {rows} rows for {case.sizes.entities} entities")
     with torch.no_grad():
         times = model.times(facts.s, facts.r, facts.o)
     groups = model.instant_groups()
@@ -395,25 +395,16 @@ def declarations(case: Case) -> None:
         raise Broken(f"instant_groups() is not one rising number for each of {case.sizes.instants} instants")
     first = torch.searchsorted(groups, groups)
     _same("scores at two instants that the model says it cannot tell apart", times, times[:, first])
-    if groups[0] != groups[-1] and bool((times == times[:, :1]).all()):
-        raise Broken("the score is the same at all times, though uses_time is true")
+    differs = groups[0] == groups[-1] or bool((times != times[:, :1]).any())
+    require(bool(differs), "the score is the same at all times, though uses_time is true")
     _keeps_scores_with_fewer_rows(model, facts)
 
 
 LAWS: dict[str, Law] = {
     law.__name__: law
     for law in (
-        agreement,
-        terms,
-        spans,
-        repetition,
-        batches,
-        gradients,
-        saving,
-        regularisers,
-        steps,
-        shapes,
-        declarations,
+        *(agreement, terms, spans, repetition, batches, gradients),
+        *(saving, regularisers, steps, shapes, declarations),
     )
 }
 """Every law by its name, in the order in which they are told."""

@@ -32,7 +32,7 @@ from timeplex.kb.readers.table import (
     role_columns,
     unused,
 )
-from timeplex.kb.readers.text import shown_lines
+from timeplex.kb.readers.text import cut, shown_lines
 
 BLOCK = 10_000
 """Rows that are turned into columns together."""
@@ -149,12 +149,8 @@ def read_rows(rows: Iterable[Any], *, source: str, split: str, columns: Columns)
     What is neither, or a sequence of another length, is a problem. Lines are row numbers from 1.
     """
     collector = Collector(source, split, columns)
-    _collect(collector, enumerate(rows, start=1), _shown_row)
+    _collect(collector, enumerate(rows, start=1), lambda _, row: _sound(repr(row)[: ROW_LENGTH + 1]))
     return collector.table()
-
-
-def _shown_row(line: int, row: Any) -> str:
-    return _sound(repr(row)[: ROW_LENGTH + 1])
 
 
 def _collect(collector: Collector, rows: Iterable[tuple[int, Any]], show: Callable[[int, Any], str]) -> None:
@@ -168,8 +164,10 @@ def _collect(collector: Collector, rows: Iterable[tuple[int, Any]], show: Callab
             collector.bad(line, Kind.UNREADABLE_ROW, "the row is neither an object nor a list", show(line, row))
             continue
         if header is None:
-            header, is_row = _header(row, collector)
-            if not is_row:
+            texts = [text_of(value) or "" for value in row]
+            _, has_header = find_layout(texts, collector.columns, collector.source)
+            header = texts if has_header else ROLES
+            if has_header:
                 continue
         width = len(row)
         if width != len(header) and not (header is ROLES and 3 <= width <= len(ROLES)):
@@ -177,13 +175,6 @@ def _collect(collector: Collector, rows: Iterable[tuple[int, Any]], show: Callab
             continue
         # Of two columns with one name the first counts.
         collector.add(line, dict(reversed(list(zip(header, row, strict=False)))))
-
-
-def _header(row: Sequence[Any], collector: Collector) -> tuple[Sequence[str], bool]:
-    """The names of the columns by the first sequence, and whether that is a row itself."""
-    texts = [text_of(value) or "" for value in row]
-    _, has_header = find_layout(texts, collector.columns, collector.source)
-    return (texts, False) if has_header else (ROLES, True)
 
 
 # JSON
@@ -205,15 +196,14 @@ def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -
         try:
             value = json.loads(line.decode())
         except UnicodeDecodeError:
-            collector.bad(number, Kind.BAD_ENCODING, "the line is not valid UTF-8 text", _cut(line))
+            collector.bad(number, Kind.BAD_ENCODING, "the line is not valid UTF-8 text", cut(line))
         except (ValueError, RecursionError):
-            collector.bad(number, Kind.UNREADABLE_ROW, "the line is not JSON", _cut(line))
+            collector.bad(number, Kind.UNREADABLE_ROW, "the line is not JSON", cut(line))
         else:
             if isinstance(value, dict):
                 collector.add(number, value)
             else:
-                reason = "the line is JSON, but not an object"
-                collector.bad(number, Kind.UNREADABLE_ROW, reason, _cut(line))
+                collector.bad(number, Kind.UNREADABLE_ROW, "the line is JSON, but not an object", cut(line))
     if not collector.lines and collector.has_bad:
         raise InputError(f"{source} holds no JSON object.", "Give one JSON object a line.")
 
@@ -221,10 +211,6 @@ def read_json_lines(data: bytes, *, source: str, split: str, columns: Columns) -
         return shown_lines(data, [collector.lines[at] for at in positions])
 
     return collector.table(raw)
-
-
-def _cut(line: bytes) -> str:
-    return line[: 4 * (ROW_LENGTH + 1)].decode(errors="backslashreplace")
 
 
 def read_json(data: bytes, *, source: str, split: str, columns: Columns) -> Table:
@@ -356,8 +342,7 @@ def known_frame(frame: Any, source: str) -> "nw.DataFrame[Any]":
 
 def role_texts(data: "nw.DataFrame[Any]", layout: Layout, source: str) -> pl.DataFrame:
     """The columns that play a role, by its name, as texts with nulls."""
-    texts = {at: _texts(data[:, at], source) for at in layout.positions}
-    return role_columns(texts, layout, len(data))
+    return role_columns({at: _texts(data[:, at], source) for at in layout.positions}, layout, len(data))
 
 
 def _texts(column: Any, source: str) -> pl.Series:

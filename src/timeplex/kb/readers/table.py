@@ -1,8 +1,10 @@
 """What every reader hands on: rows of text with their line numbers, and the rows it could not use."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 import polars as pl
@@ -52,30 +54,8 @@ class Table:
         return "begin" in self.rows.columns and "end" not in self.rows.columns
 
 
-KNOWN_NAMES = {
-    "subject": (
-        *("subject", "s", "head", "h", "source", "person", "entity", "player", "employee", "athlete", "politician"),
-        *("artist", "author", "actor", "worker", "individual", "name", "fullname"),
-    ),
-    "relation": (
-        *("relation", "r", "predicate", "p", "property", "rel", "role", "relationship", "position", "office", "job"),
-        *("jobtitle", "occupation", "function", "title"),
-    ),
-    "object": (
-        *("object", "o", "tail", "target", "value", "organisation", "organization", "org", "company", "employer"),
-        *("team", "club", "party", "institution", "university", "school", "department", "place", "country", "city"),
-    ),
-    "begin": (
-        *("begin", "start", "started", "began", "from", "since", "time", "date", "year", "timestamp", "validfrom"),
-        *("startedat", "beginning", "joined", "hire", "hired", "appointed", "elected", "entry", "founded"),
-        *("born", "birth", "dateofbirth"),
-    ),
-    "end": (
-        *("end", "ended", "stop", "finish", "finished", "to", "until", "validto", "validuntil", "validthrough"),
-        *("till", "thru", "through", "endedat", "left", "exit", "termination", "terminated", "retired", "resigned"),
-        *("dissolved", "died", "death", "dateofdeath"),
-    ),
-}
+_NAMES = tomllib.loads(Path(__file__).with_name("column_names.toml").read_text("utf-8"))
+KNOWN_NAMES = {role: tuple(names.split()) for role, names in _NAMES.items()}
 """Header names that are understood without being told, by preference; no name stands for two roles.
 
 Case, spaces, underscores, hyphens and camelCase do not matter, and `begin_date`, `startTime`, `year-from` and the
@@ -106,7 +86,10 @@ class Columns:
     @property
     def given(self) -> bool:
         """Whether any column was named by the user."""
-        return any(getattr(self, field.name) for field in fields(self))
+        return any(vars(self).values())
+
+
+USUAL_NAMES = Columns()
 
 
 @dataclass(frozen=True)
@@ -121,10 +104,14 @@ class Layout:
     constant_relation: str | None = None
 
     @property
+    def by_role(self) -> dict[str, int]:
+        """The position of each role that has a column."""
+        return {role: at for role in ROLES if (at := getattr(self, role)) is not None}
+
+    @property
     def positions(self) -> list[int]:
         """The positions that are used, in the order of the roles."""
-        roles = (self.subject, self.relation, self.object, self.begin, self.end)
-        return [position for position in roles if position is not None]
+        return list(self.by_role.values())
 
 
 BY_POSITION = {3: Layout(0, 1, 2, None, None), 4: Layout(0, 1, 2, 3, None), 5: Layout(0, 1, 2, 3, 4)}
@@ -142,8 +129,7 @@ def _plain(name: str) -> str:
 
 def is_candidate(name: str, wanted: Columns) -> bool:
     """Whether a column may play a role, by its name alone."""
-    given = (wanted.subject, wanted.relation, wanted.object, wanted.begin, wanted.end)
-    return name in given or _plain(name) in _ROLE_OF
+    return name in vars(wanted).values() or _plain(name) in _ROLE_OF
 
 
 def unused(header: Sequence[str], layout: Layout) -> tuple[str, ...]:
@@ -159,8 +145,7 @@ def doubled(header: Sequence[str]) -> tuple[str, ...]:
 
 def role_columns(texts: dict[int, pl.Series], layout: Layout, height: int) -> pl.DataFrame:
     """The columns that play a role, by its name, given the texts of each position that is used."""
-    positions = (layout.subject, layout.relation, layout.object, layout.begin, layout.end)
-    columns = {role: texts[at] for role, at in zip(ROLES, positions, strict=True) if at is not None}
+    columns = {role: texts[at] for role, at in layout.by_role.items()}
     if layout.constant_relation is not None:
         columns["relation"] = pl.Series([layout.constant_relation]).new_from_index(0, height)
     return pl.DataFrame(columns)
@@ -177,7 +162,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
     if len(header) > MOST_COLUMNS:
         raise InputError(
             f"{source} has {len(header):,} columns, more than {MOST_COLUMNS:,}.",
-            "Give a table with one fact a row; text with a separator in it wants quotes.",
+            "Give a table with one fact a row; text with a separator in it needs quotes.",
         )
     plain = [_plain(name) for name in header]
     claimed = {getattr(wanted, role) for role in KNOWN_NAMES}
@@ -198,14 +183,7 @@ def by_header(header: Sequence[str], wanted: Columns, source: str) -> Layout:
     subject, object_ = found["subject"], found["object"]
     if missing or subject is None or object_ is None:
         raise _missing(header, missing, source)
-    layout = Layout(
-        subject=subject,
-        relation=found.get("relation"),
-        object=object_,
-        begin=found["begin"],
-        end=found["end"],
-        constant_relation=constant,
-    )
+    layout = Layout(subject, found.get("relation"), object_, found["begin"], found["end"], constant)
     if len(set(layout.positions)) < len(layout.positions):
         columns = f"Its columns are: {_listed(header)}. Name them with"
         raise InputError(

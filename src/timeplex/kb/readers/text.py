@@ -21,7 +21,7 @@ import polars as pl
 
 from timeplex.errors import InputError
 from timeplex.kb.problems import ROW_LENGTH, Action, Kind, Log
-from timeplex.kb.readers.table import ROLES, Columns, Layout, Table, doubled, find_layout, unused
+from timeplex.kb.readers.table import Columns, Layout, Table, doubled, find_layout, unused
 from timeplex.typing import Bools, Ints
 
 MOST_LINES = 1000
@@ -105,11 +105,6 @@ class Lines:
         stop = self.stops[first if last is None else last]
         return self.data[self.starts[first] : stop].decode(errors="backslashreplace")
 
-    def shown(self, first: int, last: int | None = None) -> str:
-        """The beginning of that text, as far as a problem shows it."""
-        start, stop = int(self.starts[first]), int(self.stops[first if last is None else last])
-        return self.data[start : min(stop, start + 4 * (ROW_LENGTH + 1))].decode(errors="backslashreplace")
-
     def only(self, chosen: Bools) -> bytes:
         """The chosen lines, joined by line feeds."""
         starts, stops = self.starts[chosen], self.stops[chosen]
@@ -121,6 +116,11 @@ class Lines:
         picked = np.append(self.bytes, np.uint8(ord("\n")))[np.cumsum(change[:-1], dtype=np.int8) > 0]
         picked[np.cumsum(stops - starts + 1) - 1] = ord("\n")  # in place of a carriage return
         return picked.tobytes()
+
+
+def cut(line: bytes) -> str:
+    """The beginning of a line, as far as a problem shows it."""
+    return line[: 4 * (ROW_LENGTH + 1)].decode(errors="backslashreplace")
 
 
 def as_utf8(data: bytes, encoding: str | None, source: str) -> bytes:
@@ -240,12 +240,12 @@ def read_text(
     if b"\r" in plain and b"\n" not in plain:  # line ends of the old Macintosh, which some spreadsheets still write
         plain = plain.replace(b"\r", b"\n")
     separator = separating(plain, separator, others)
-    head = _head(plain, separator, quoting, source)
-    if head is None:
+    head, *after = _head(plain, separator, quoting, source)
+    if not head:
         return Table.empty(source, split)
-    layout, has_header = find_layout(head.fields, columns, source)
-    start, place = (head.lines, head.place) if has_header else (0, 0)
-    names = [f"{position}" for position in range(len(head.fields))]
+    layout, has_header = find_layout(head, columns, source)
+    start, place = after if has_header else (0, 0)
+    names = [f"{position}" for position in range(len(head))]
     frame, log = None, Log(source)
     if Lines(plain).are_clean(place, len(names), separator, quoting):
         frame = _split(plain, names, separator, skip=start)
@@ -255,7 +255,7 @@ def read_text(
         )
     else:
         rows = _Blocks(plain, names, separator, quoting, layout, log).read(start, place)
-    told = (unused(head.fields, layout), doubled(head.fields)) if has_header else ((), ())
+    told = (unused(head, layout), doubled(head)) if has_header else ((), ())
 
     def raw(positions: Sequence[int]) -> list[str]:
         chosen = rows[list(positions), ["line", "more"]]
@@ -271,7 +271,7 @@ def shown_lines(data: bytes, lines: Sequence[int], more: Sequence[int] | None = 
         place, line = _skip(data, place, number - line), number
         last = data.find(b"\n", _skip(data, place, further))
         text = data[place : len(data) if last < 0 else last].removesuffix(b"\r")
-        texts.append(text[: 4 * (ROW_LENGTH + 1)].decode(errors="backslashreplace"))
+        texts.append(cut(text))
     return texts
 
 
@@ -293,17 +293,8 @@ def separating(data: bytes, separator: str, others: str) -> str:
     return next((other for other in others if other.encode() in first_line), separator)
 
 
-@dataclass(frozen=True)
-class _Head:
-    """The first row that is not blank: its fields, and what is after it, as a number of lines and a place."""
-
-    fields: list[str]
-    lines: int
-    place: int
-
-
-def _head(data: bytes, separator: str, quoting: bool, source: str) -> _Head | None:
-    """The first row; None without rows."""
+def _head(data: bytes, separator: str, quoting: bool, source: str) -> tuple[list[str], int, int]:
+    """The fields of the first row that is not blank, and where it ends: a number of lines, and a place."""
     if b"\0" in data[:4096]:
         raise InputError(f"{source} is not a table of text.", "Give CSV, TSV, JSON, Parquet, Excel or HyTE text.")
     at, line, size = 0, 0, 1 << 16
@@ -321,15 +312,14 @@ def _head(data: bytes, separator: str, quoting: bool, source: str) -> _Head | No
         head = records.read(first, None)
         if head.problem is not None:
             problem = f"The first line of {source} is not UTF-8 text."
-            raise InputError(problem, "Say its encoding=.", "Say its --encoding.")
+            raise InputError(problem, "Give its encoding=.", "Give its --encoding.")
         after = int(part.starts[head.last + 1]) if head.last + 1 < len(part) else len(part.data)
-        return _Head(head.fields, line + head.last + 1, at + after)
-    return None
+        return head.fields, line + head.last + 1, at + after
+    return [], 0, 0
 
 
 def _roles(layout: Layout, names: list[str]) -> list[pl.Expr]:
-    positions = (layout.subject, layout.relation, layout.object, layout.begin, layout.end)
-    chosen = [pl.col(names[at]).alias(role) for role, at in zip(ROLES, positions, strict=True) if at is not None]
+    chosen = [pl.col(names[at]).alias(role) for role, at in layout.by_role.items()]
     if layout.constant_relation is not None:
         chosen.append(pl.lit(layout.constant_relation).alias("relation"))
     return chosen
@@ -404,7 +394,8 @@ class _Blocks:
             which = np.flatnonzero(wrong)
             told = which[: self.log.room(kind)].tolist()
             if told:
-                numbers, texts = [at + line + 1 for at in told], [block.lines.shown(at) for at in told]
+                numbers, lines = [at + line + 1 for at in told], block.lines
+                texts = [cut(lines.data[lines.starts[at] : lines.stops[at]]) for at in told]
                 self.log.add(numbers, kind, Action.SET_ASIDE, "", [block.reason(at) for at in told], texts)
             self.log.count(kind, Action.SET_ASIDE, "", len(which) - len(told))
 

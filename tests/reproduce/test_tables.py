@@ -8,9 +8,8 @@ import pytest
 from tests.reproduce.conftest import measured
 
 from timeplex.datasets.benchmarks import BENCHMARKS
-from timeplex.reproduce import figures, tables
-from timeplex.reproduce.plan import DATASETS, FIGURES, MODELS, TABLES, Cell, Request
-from timeplex.reproduce.records import Results, published
+from timeplex.reproduce import tables
+from timeplex.reproduce.records import DATASETS, FIGURES, MODELS, TABLES, Cell, Request, Results, published
 from timeplex.reproduce.tables import is_complete
 
 ROOT = Path(__file__).parents[2]
@@ -177,7 +176,7 @@ def test_a_table_can_be_about_some_data_sets(results: Results) -> None:
 
 
 def test_figures_are_drawn_from_records_alone(results: Results, tmp_path: Path) -> None:
-    assert figures.draw(results, tmp_path / "figures") == list(FIGURES)
+    assert tables.draw(results, tmp_path / "figures") == list(FIGURES)
     for name in FIGURES:
         assert (tmp_path / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (tmp_path / "figures" / f"{name}.svg").read_text()
@@ -192,7 +191,7 @@ def test_a_part_of_a_figure_is_said_to_be_missing(results: Results) -> None:
     del found["yago11k"]
     results.write("figures/distance", found)
     assert "Not there yet: YAGO11k (`timeplex reproduce --figure distance`)." in tables.text(results)
-    assert not figures.shows("distance", found, Cell("yago11k", "timeplex-base", 0))
+    assert not tables.shows("distance", found, Cell("yago11k", "timeplex-base", 0))
 
 
 def test_published_numbers_are_whole() -> None:

@@ -17,9 +17,8 @@ import pytest
 from tests.strategies import sheet, triples, write
 
 from timeplex.errors import InputError
-from timeplex.kb.readers import Opening, read_files, sniffed
-from timeplex.kb.readers.labels import read_labels
-from timeplex.kb.readers.opening import FREE, file_bytes, unpacked
+from timeplex.kb.readers import Opening, read_files, read_labels, sniffed
+from timeplex.kb.readers.packed import FREE, file_bytes, unpacked
 from timeplex.sources import read
 
 HEADER = ("subject", "relation", "object", "begin", "end")
@@ -73,7 +72,7 @@ def test_pipes_sockets_devices_and_folders_are_refused(tmp_path: Path) -> None:
 def test_every_verb_with_a_file_refuses_pipes(tmp_path: Path) -> None:
     from timeplex.auditing.findings import read_earlier
     from timeplex.auditing.own_rules import read_own_rules
-    from timeplex.kb.readers.source_table import read_source_table
+    from timeplex.kb.readers import read_source_table
     from timeplex.kb.readers.table import Columns
 
     for name in ("pipe.csv", "pipe.toml"):
