@@ -271,7 +271,8 @@ def count_elements(value: Any) -> int:
         (value,) = [
             part for part in value.values() if isinstance(part, list) and part and isinstance(part[0], list | dict)
         ]
-    return len(value) - (isinstance(value[0], list) and value[0][:1] == ["subject"])
+    has_header = isinstance(value[0], list) and value[0][:1] and str(value[0][0]).strip().lower() == "subject"
+    return len(value) - bool(has_header)
 
 
 def check_message(error: TimeplexError) -> None:
