@@ -289,7 +289,6 @@ class _Function(DirectedScorer):
     timeline: Timeline
 
     def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as answers: (n, entities)."""
         begin, end = (self.timeline.instants[side.cpu().numpy()] for side in span)
         return torch.as_tensor(self.scores(direction, given.cpu().numpy(), r.cpu().numpy(), begin, end))
 

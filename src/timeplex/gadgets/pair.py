@@ -131,12 +131,10 @@ class Pair(Gadget):
         return weight * (self.bias**2).sum()
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n,) in and out."""
         when = to_torch(self.evidence.when(t), s)[:, None]
         return (self._means(SUBJECT, s, r, o, when, own) + self._means(OBJECT, s, r, o, when, own))[:, 0]
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
         when = to_torch(self.evidence.when(t), s)[:, None]
         rows = self._everyone(OBJECT, r, t) + self._means(SUBJECT, s, r, None, when, own)
         if not self._same_relation:
@@ -145,7 +143,6 @@ class Pair(Gadget):
         return self._corrected(rows, query, answer, (s[query], r[query], answer, t[query]), own)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
         when = to_torch(self.evidence.when(t), o)[:, None]
         rows = self._everyone(SUBJECT, r, t) + self._means(OBJECT, None, r, o, when, own)
         if not self._same_relation:
@@ -181,7 +178,6 @@ class Pair(Gadget):
         return rows.index_put_((query, answer), strength * change, accumulate=True)
 
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, instants)."""
         when = to_torch(self.evidence.instants, s).expand(len(s), -1)
         return self._means(SUBJECT, s, r, o, when, own) + self._means(OBJECT, s, r, o, when, own)
 

@@ -60,7 +60,6 @@ class Recurrence(Gadget):
         return self.log_sigma.clamp(min=math.log(LEAST_SIGMA)).exp()  # in this order σ can leave the floor
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n,) in and out."""
         subject, relation, target = to_numpy(s, r, o)
         query, fact = self.evidence.of_triples(subject, relation, target)
         gap = self._gaps(query, fact, t, own)
@@ -71,15 +70,12 @@ class Recurrence(Gadget):
         return scores.index_put_((to_torch(found, s),), self._value(relation[found], nearest[found]))
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
         return self._everyone(*self._side("object"), s, r, t, own)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
         return self._everyone(*self._side("subject"), o, r, t, own)
 
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, instants)."""
         instants = self.evidence.instants
         subject, relation, target = to_numpy(s, r, o)
         query, fact = self.evidence.of_triples(subject, relation, target)
