@@ -249,12 +249,11 @@ def test_every_public_method_is_told_of_by_itself_or_by_the_contract_that_it_kee
         f"{kind.__name__}.{member}"
         for kind in kinds
         for member, value in vars(kind).items()
-        if not (kind.__name__.startswith("_") or member.startswith("_"))
-        and inspect.isroutine(value) | is_property(value)
+        if not kind.__name__.startswith("_") and not member.startswith("_") and is_method(value)
         if not inspect.getdoc(getattr(kind, member))
     ]
     assert silent == []
 
 
-def is_property(value: object) -> bool:
-    return isinstance(value, property | cached_property)
+def is_method(value: object) -> bool:
+    return inspect.isroutine(value) or isinstance(value, property | cached_property)

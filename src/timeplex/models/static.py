@@ -2,8 +2,8 @@
 
     φ(s, r, o, t) = scorer(s, r(t), o)
 
-DistMult, ComplEx and TransE are the case r(t) = r; TA (`ta.py`) is the case of a sequence encoder. SimplE, which has two
-vectors an entity, does not know time either.
+DistMult, ComplEx and TransE are the case r(t) = r; TA (`ta.py`) is the case of a sequence encoder. SimplE, which has
+two vectors an entity, does not know time either.
 """
 
 from collections.abc import Callable

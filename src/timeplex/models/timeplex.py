@@ -33,8 +33,8 @@ class TimePlex(TimeLinearModel):
     """φ(s, r, o, t) = Re⟨s, rˢᵒ, ō⟩ + α Re⟨s, rˢᵗ, t̄⟩ + β Re⟨o, rᵒᵗ, t̄⟩ + γ Re⟨s, o, t̄⟩    (form `paper`)
 
     The form `published-code` has β Re⟨t, rᵒᵗ, ō⟩ + γ Re⟨s, t, ō⟩. Its β term is the paper's with rᵒᵗ conjugated, so it
-    can say the same; its γ term tells subject from object, the paper's does not. With x = β rᵒᵗ + γ s the last two terms
-    are Re⟨x, o, t̄⟩ in the paper, Re⟨x, t, ō⟩ in the published code.
+    can say the same; its γ term tells subject from object, the paper's does not. With x = β rᵒᵗ + γ s the last two
+    terms are Re⟨x, o, t̄⟩ in the paper, Re⟨x, t, ō⟩ in the published code.
     """
 
     options_type = Options
@@ -66,12 +66,10 @@ class TimePlex(TimeLinearModel):
         """All terms with the subject fold into one query vector; the β term is the same for all subjects."""
         target, options = self.rows(self.entity, o), self.options
         so, st = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
-        if self._is_paper:
-            query = multiply_conjugate(so, target) + multiply_conjugate(
-                torch.add(st, target, alpha=options.gamma), time
-            )
-        else:
-            query = multiply_conjugate(torch.add(so, time, alpha=options.gamma), target) + multiply_conjugate(st, time)
+        of_o = so if self._is_paper else torch.add(so, time, alpha=options.gamma)
+        query = multiply_conjugate(of_o, target)
+        of_t = torch.add(st, target, alpha=options.gamma) if self._is_paper else st
+        query = query + multiply_conjugate(of_t, time)
         first, last = self._ordered(target, time)
         return QueryVector(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), last))
 
