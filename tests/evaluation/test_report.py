@@ -14,11 +14,9 @@ import timeplex
 from timeplex import TemporalKB
 from timeplex.errors import InputError
 from timeplex.evaluation.baselines import MostFrequent
-from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.metrics import time_metrics
-from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.ranking import LinkPrediction
+from timeplex.evaluation.protocol import FILTERS, PAPER, PUBLISHED_CODE
+from timeplex.evaluation.ranking import LinkPrediction, PlacedFacts
 from timeplex.evaluation.report import GROUPS, Report, decoders, describe_queries, evaluate, evaluate_scores
 from timeplex.evaluation.time_prediction import Thresholds, both_ends_known, fit_thresholds
 from timeplex.models.scorer import Scorer

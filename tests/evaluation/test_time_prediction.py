@@ -13,11 +13,10 @@ from torch import Tensor
 
 from timeplex.datasets.benchmarks import load
 from timeplex.errors import InputError
-from timeplex.evaluation import expected_aeiou, time_prediction
-from timeplex.evaluation.expected_aeiou import Durations, fit_durations
+from timeplex.evaluation import time_prediction
 from timeplex.evaluation.metrics import aeiou, time_metrics
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.time_prediction import Thresholds, fit_thresholds, predict_times
+from timeplex.evaluation.ranking import PlacedFacts
+from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations, fit_thresholds, predict_times
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
@@ -231,10 +230,10 @@ def literal_worths(row: list[float], levels: list[int], instants: list[int]) -> 
     return worths
 
 
-@pytest.mark.parametrize("most_cells", [expected_aeiou.MOST_CELLS, 0], ids=["by products", "on a grid"])
+@pytest.mark.parametrize("most_cells", [time_prediction.MOST_CELLS, 0], ids=["by products", "on a grid"])
 @in_many_cases
 def test_no_span_has_a_higher_expected_aeiou(examples: int, most_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected_aeiou, "MOST_CELLS", most_cells)
+    monkeypatch.setattr(time_prediction, "MOST_CELLS", most_cells)
 
     @settings(max_examples=examples)
     @given(
@@ -265,8 +264,8 @@ def test_a_coarse_grid_finds_nearly_the_best_span(monkeypatch: pytest.MonkeyPatc
     middle = random.uniform(1905, 1955, size=(8, 1))
     table = np.exp(-(((np.array(years) - middle) / random.uniform(2, 9, size=(8, 1))) ** 2))
     table /= table.sum(1, keepdims=True)
-    monkeypatch.setattr(expected_aeiou, "MOST_CELLS", 0)
-    monkeypatch.setattr(expected_aeiou, "MOST_GRID", 15)
+    monkeypatch.setattr(time_prediction, "MOST_CELLS", 0)
+    monkeypatch.setattr(time_prediction, "MOST_GRID", 15)
     for levels in ([12, 16, 20, 25], [1, 1, 1, 1]):
         begins, ends = Durations(np.array([levels])).spans(table, np.zeros(8, np.int64), timeline_of(*years), 2)
         assert (begins[:, 0] != begins[:, 1]).all()
@@ -294,7 +293,7 @@ def test_values_are_those_of_the_metric() -> None:
     for d, extent in ((1, 0), (1, 12), (4, 3), (7, 25), (40, 2)):
         begins = np.arange(-extent - d + 1, extent + 1)
         expected = aeiou((np.zeros((5, 1), int), durations[:, None] - 1), (begins, begins + d - 1))
-        assert np.array_equal(expected_aeiou._values(durations, d, begins), expected)
+        assert np.array_equal(time_prediction._values(durations, d, begins), expected)
 
 
 def test_durations_by_hand() -> None:
@@ -360,8 +359,7 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         return [(begin.tolist(), end.tolist()) for begin, end in found]
 
     whole = everything()
-    for module in (time_prediction, expected_aeiou):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 25 * 8 * 7)
+    monkeypatch.setattr(time_prediction, "BLOCK_BYTES", 25 * 8 * 7)
     monkeypatch.setattr(time_prediction, "SCORES_AT_ONCE", 25 * 3)
     assert everything() == whole
 

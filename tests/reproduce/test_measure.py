@@ -7,7 +7,7 @@ import torch
 from timeplex import TemporalKB
 from timeplex.evaluation.metrics import time_metrics
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.evaluation.report import evaluate_times
 from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
 from timeplex.kb.facts import Facts

@@ -91,7 +91,7 @@ def calibrating(trained: "Trained") -> Iterator[None]:
 def to_learn_from(kb: str, data_dir: Path | None) -> "TemporalKB":
     """The KB with dev facts; it is said if it had none."""
     from timeplex.sources import read
-    from timeplex.training.defaults import with_dev
+    from timeplex.training.recipe import with_dev
 
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, on_progress=report)

@@ -62,7 +62,7 @@ def train(
 
 def _announce(trainer: "Trainer", resume: bool) -> None:
     """Say what will be trained, with what numbers, and about how long it takes."""
-    from timeplex.training.estimate import estimate
+    from timeplex.training.loop import estimate
 
     done = len(trainer.run.trace()) if resume and trainer.run is not None else 0
     recipe, kb = trainer.recipe, trainer.setup.kb

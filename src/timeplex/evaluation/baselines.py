@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from timeplex.evaluation.queries import DirectedScorer, PlacedFacts
+from timeplex.evaluation.ranking import DirectedScorer, PlacedFacts
 from timeplex.kb.facts import expand, pair_key
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction

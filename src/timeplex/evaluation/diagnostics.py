@@ -12,8 +12,7 @@ import torch
 
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve, Distances, Years
-from timeplex.evaluation.queries import EntityScorer, PlacedFacts
-from timeplex.evaluation.ranking import CHUNK_BYTES
+from timeplex.evaluation.ranking import CHUNK_BYTES, EntityScorer, PlacedFacts
 from timeplex.evaluation.time_prediction import TimeScorer
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from timeplex.evaluation.filters import FILTERS
+from timeplex.evaluation.protocol import FILTERS
 from timeplex.evaluation.ranking import Ranks
 from timeplex.kb import spans
 from timeplex.kb.spans import Span
