@@ -14,8 +14,8 @@ from torch import Tensor
 from timeplex.errors import InputError
 from timeplex.evaluation import ranking
 from timeplex.evaluation.metrics import link_metrics
-from timeplex.evaluation.protocol import FILTERS, Filter, Ties, forgiven
-from timeplex.evaluation.ranking import EntityScorer, PlacedFacts, Ranks
+from timeplex.evaluation.protocol import FILTERS, Filter, Ties
+from timeplex.evaluation.ranking import EntityScorer, PlacedFacts, Ranks, forgiven
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
 

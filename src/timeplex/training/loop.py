@@ -128,13 +128,15 @@ class Trainer:
     def _fit(
         self, on_progress: Listener | None, resume: bool, checkpoint_seconds: float, tracking: Tracking
     ) -> dict[str, Any]:
-        if self.run is not None:
-            if not resume:
-                self.run.begin(self.setup.kb, self.recipe)
-            elif (found := checkpoint.read(self.run.checkpoint)) is not None:
-                self._restore(*found)
-        if self.base is not None and self.state.step == self.state.epoch == 0:
+        found = checkpoint.read(self.run.checkpoint) if self.run is not None and resume else None
+        if found is not None:
+            self._restore(*found)
+        elif self.base is not None:
             self._adopt(self.base)
+        if self.run is not None and not resume:
+            with self.run.beginning(self.setup.kb, self.recipe):
+                if self.base is not None:
+                    self._checkpoint()  # so that a resume has its model, whenever this process ends
         try:
             tracking.begin(self.recipe)
             try:
