@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.benchmark_data import need_data
 from tests.builders import facts_of
+from tests.evaluation.measures import fit_thresholds, time_metrics
 from torch import Tensor
 
 from timeplex.datasets.benchmarks import load
 from timeplex.errors import InputError
 from timeplex.evaluation import time_prediction
-from timeplex.evaluation.metrics import aeiou, time_metrics
+from timeplex.evaluation.metrics import aeiou
 from timeplex.evaluation.ranking import PlacedFacts
-from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations, fit_thresholds, predict_times
+from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations, predict_times
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts

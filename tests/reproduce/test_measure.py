@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from tests.evaluation.measures import fit_thresholds, time_metrics
 
 from timeplex import TemporalKB
-from timeplex.evaluation.metrics import time_metrics
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
 from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.evaluation.report import evaluate_times
-from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
+from timeplex.evaluation.time_prediction import RULES, both_ends_known, predict_times
 from timeplex.kb.facts import Facts
 from timeplex.reproduce.measure import links, measure, ranks_of_test, times
 from timeplex.reproduce.plan import Cell, Request

@@ -204,19 +204,6 @@ class Thresholds:
         return timeline.instants[first], timeline.instants[last]
 
 
-def fit_thresholds(
-    scorer: TimeScorer,
-    facts: Facts,
-    timeline: Timeline,
-    rule: Rule,
-    *,
-    relations: int,
-    device: torch.device | None = None,
-) -> Thresholds:
-    """The θ of every relation by those dev facts that have both ends."""
-    return dev_values(scorer, facts, timeline, [rule], device=device).thresholds(rule, relations)
-
-
 @dataclass(frozen=True, eq=False)
 class DevValues:
     """What each dev fact with both ends says of θ, by rule: its relation, (n,), and values, (n, 1) or (n, grid)."""
