@@ -1,4 +1,4 @@
-"""What tests measure time prediction by: one rule of thresholds, and the means of all metrics."""
+"""What tests measure time prediction by: one decoder, one rule of thresholds, the means of all metrics."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from timeplex.evaluation.metrics import time_scores
-from timeplex.evaluation.time_prediction import Rule, Thresholds, TimeScorer, dev_values
+from timeplex.evaluation.ranking import PlacedFacts
+from timeplex.evaluation.time_prediction import Decoder, Rule, Spans, Thresholds, TimeScorer, dev_values, predict_times
 from timeplex.kb.facts import Facts
 from timeplex.kb.spans import Span
 from timeplex.kb.timeline import Timeline
@@ -29,3 +30,8 @@ def time_metrics(gold: Span, predicted: Span, at: Sequence[int] = (1, 5, 10)) ->
     """Means of `time_scores` over the queries; all 0 if there are none."""
     scores = time_scores(gold, predicted, at)
     return {name: float(np.mean(values)) if len(values) else 0.0 for name, values in scores.items()}
+
+
+def predicted(scorer: TimeScorer, queries: PlacedFacts, timeline: Timeline, decoder: Decoder) -> Spans:
+    """The spans that one decoder predicts, best first."""
+    return predict_times(scorer, queries, timeline, {"it": decoder})["it"]

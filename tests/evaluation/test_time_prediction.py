@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.benchmark_data import need_data
 from tests.builders import facts_of
-from tests.evaluation.measures import fit_thresholds, time_metrics
+from tests.evaluation.measures import fit_thresholds, predicted, time_metrics
 from torch import Tensor
 
 from timeplex.datasets.benchmarks import load
@@ -17,7 +17,7 @@ from timeplex.errors import InputError
 from timeplex.evaluation import time_prediction
 from timeplex.evaluation.metrics import aeiou
 from timeplex.evaluation.ranking import PlacedFacts
-from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations, predict_times
+from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
@@ -182,7 +182,7 @@ def test_golds_that_are_not_on_the_timeline_do_no_harm(
     assert found.theta.tolist() == [theta]
     placed = PlacedFacts.of(facts(*strangers), THREE)
     outside = PlacedFacts(placed.s, placed.r, placed.o, placed.first - 9, placed.last + 9)
-    assert predict_times(SCORER, outside, THREE, found)[0].tolist() == [begins] * 3
+    assert predicted(SCORER, outside, THREE, found)[0].tolist() == [begins] * 3
 
 
 def test_only_facts_with_both_ends_are_judged() -> None:
@@ -332,13 +332,13 @@ def decoders(scorer: Fixed, facts: Facts, timeline: Timeline) -> list[time_predi
 def test_predictions_lie_on_the_timeline(way: int) -> None:
     scorer, facts, timeline = a_world()
     decoder = decoders(scorer, facts, timeline)[way]
-    begin, end = predict_times(scorer, PlacedFacts.of(facts, timeline), timeline, decoder)
+    begin, end = predicted(scorer, PlacedFacts.of(facts, timeline), timeline, decoder)
     assert begin.shape == end.shape == (30, 10)
     assert np.isin(begin, timeline.instants).all()
     assert ((begin <= end) & (end <= timeline.instants[-1])).all()
     metrics = time_metrics(facts.span, (begin, end))
     assert 0 < metrics["aeiou@1"] < metrics["aeiou@5"] <= metrics["aeiou@10"] <= 1
-    none = predict_times(scorer, PlacedFacts.of(Facts.empty(), timeline), timeline, decoder)
+    none = predicted(scorer, PlacedFacts.of(Facts.empty(), timeline), timeline, decoder)
     assert none[0].shape == none[1].shape == (0, 10)
 
 
@@ -347,7 +347,7 @@ def test_the_grid_beats_every_single_threshold_where_it_is_fitted() -> None:
     queries = PlacedFacts.of(facts, timeline)
     fitted = fit_thresholds(scorer, facts, timeline, "grid", relations=3)
     ways = [fitted, *(thresholds(theta, theta, theta) for theta in time_prediction.GRID)]
-    reached = [time_metrics(facts.span, predict_times(scorer, queries, timeline, way))["aeiou@1"] for way in ways]
+    reached = [time_metrics(facts.span, predicted(scorer, queries, timeline, way))["aeiou@1"] for way in ways]
     assert reached[0] == max(reached)
 
 
@@ -356,7 +356,7 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = PlacedFacts.of(facts, timeline)
 
     def everything() -> list[tuple[list[list[int]], list[list[int]]]]:
-        found = [predict_times(scorer, queries, timeline, each) for each in decoders(scorer, facts, timeline)]
+        found = [predicted(scorer, queries, timeline, each) for each in decoders(scorer, facts, timeline)]
         return [(begin.tolist(), end.tolist()) for begin, end in found]
 
     whole = everything()

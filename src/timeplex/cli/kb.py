@@ -131,18 +131,7 @@ def _show_leakage(rows: "list[Leakage]") -> None:
     print_table(
         "How much of a split stands in train",
         ["split", "facts", "same triple", "mirrored", "… same span", "same pair", "unseen entity"],
-        [
-            [
-                row.split,
-                row.facts,
-                row.same_triple,
-                row.mirrored,
-                row.mirrored_same_span,
-                row.same_pair,
-                row.unseen_entity,
-            ]
-            for row in rows
-        ],
+        [list(asdict(row).values()) for row in rows],
     )
 
 

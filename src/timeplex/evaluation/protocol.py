@@ -35,10 +35,6 @@ class Protocol:
     instants: Kind = "calendar"
     unseen: Unseen = "last"
 
-    def with_filter(self, name: Filter) -> "Protocol":
-        """The same with another filter."""
-        return replace(self, filter=name)
-
     def as_dict(self) -> dict[str, str]:
         """For JSON."""
         return asdict(self)
@@ -65,4 +61,4 @@ def protocol(name: str | Protocol, filter_: str | None = None) -> Protocol:
         return chosen
     if filter_ not in FILTERS:
         raise InputError(f"There is no filter {filter_!r}.", f"Use one of: {', '.join(FILTERS)}.")
-    return chosen.with_filter(FILTERS[FILTERS.index(filter_)])
+    return replace(chosen, filter=FILTERS[FILTERS.index(filter_)])

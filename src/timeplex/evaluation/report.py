@@ -29,7 +29,7 @@ from timeplex.evaluation.time_prediction import (
     both_ends_known,
     dev_values,
     fit_durations,
-    predict_by_each,
+    predict_times,
 )
 from timeplex.kb import dates, spans
 from timeplex.kb.facts import Facts, TemporalKB
@@ -56,7 +56,7 @@ def describe_queries(kb: TemporalKB, facts: Facts) -> pl.DataFrame:
 
     fact       position in the split
     span       instant, up to 5 years, over 5 years, or open
-    class      of the relation: instant, short or long (`kb.relation_classes`)
+    class      of the relation: instant, short or long (`patterns.relation_classes`)
     seen       whether the triple stands in train at another time
     frequency  of the gold answer in train: unseen, rare (< 10 facts), middling (< 100), frequent
     """
@@ -131,7 +131,7 @@ class Report:
     model: str | None = None
 
     def links(self, by: str | None = None) -> pl.DataFrame:
-        """MRR, MR and HITS@k by filter and direction, and by one of `describe.GROUPS` if it is named."""
+        """MRR, MR and HITS@k by filter and direction, and by one of `GROUPS` if it is named."""
         return link_figures(self.queries, by)
 
     def time_figures(self, by: str | None = None) -> pl.DataFrame:
@@ -226,7 +226,7 @@ def predicted_spans(
     facts = both_ends_known(facts)
     queries = PlacedFacts.of(facts, timeline)
     tables = []
-    found = predict_by_each(scorer, queries, timeline, ways, top=TOP, device=device)
+    found = predict_times(scorer, queries, timeline, ways, top=TOP, device=device)
     for name, (begins, ends) in found.items():
         scores = time_scores(facts.span, (begins, ends))
         tables.append(

@@ -134,25 +134,15 @@ def predict_times(
     scorer: TimeScorer,
     queries: PlacedFacts,
     timeline: Timeline,
-    decoder: Decoder,
-    *,
-    top: int = 10,
-    device: torch.device | None = None,
-) -> Spans:
-    """Predicted spans of each (s, r, o), best first: (n, min(top, instants)). The spans of the queries are not read."""
-    return predict_by_each(scorer, queries, timeline, {"it": decoder}, top=top, device=device)["it"]
-
-
-def predict_by_each(
-    scorer: TimeScorer,
-    queries: PlacedFacts,
-    timeline: Timeline,
     decoders: Mapping[str, Decoder],
     *,
     top: int = 10,
     device: torch.device | None = None,
 ) -> dict[str, Spans]:
-    """`predict_times` by several decoders, for which the scorer is asked only once."""
+    """Predicted spans of each (s, r, o) by each decoder, best first: (n, min(top, instants)).
+
+    The scorer is asked once; the spans of the queries are not read.
+    """
     shape = (len(queries), min(top, len(timeline)))
     found = {name: (np.empty(shape, np.int64), np.empty(shape, np.int64)) for name in decoders}
     for block, probability in probabilities(scorer, queries, timeline, device):
