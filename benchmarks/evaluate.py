@@ -21,10 +21,8 @@ import numpy as np
 import torch
 
 from timeplex.datasets import benchmarks
-from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.protocol import PAPER
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.ranking import LinkPrediction
+from timeplex.evaluation.protocol import FILTERS, PAPER
+from timeplex.evaluation.ranking import LinkPrediction, PlacedFacts
 from timeplex.kb.facts import TemporalKB
 from timeplex.models.scorer import DIRECTIONS, Scorer
 from timeplex.training.experiment import Experiment

@@ -16,10 +16,8 @@ import numpy as np
 import torch
 
 from timeplex.datasets import benchmarks
-from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.protocol import PUBLISHED_CODE
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.ranking import LinkPrediction
+from timeplex.evaluation.protocol import FILTERS, PUBLISHED_CODE
+from timeplex.evaluation.ranking import LinkPrediction, PlacedFacts
 from timeplex.evaluation.time_prediction import both_ends_known
 from timeplex.models.scorer import DIRECTIONS
 from timeplex.training import recipe as recipes

@@ -16,14 +16,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.models.base import Space
 from timeplex.models.timeplex import Options, TimePlex
 from timeplex.training.batches import Batches
-from timeplex.training.objective import Objective
-from timeplex.training.optimizer import dense_optimizer
-from timeplex.training.precision import multiply_adds, units
-from timeplex.training.precision import precision as choose_precision
+from timeplex.training.experiment import multiply_adds, units
+from timeplex.training.experiment import precision as choose_precision
+from timeplex.training.objective import Objective, dense_optimizer
 from timeplex.training.recipe import Recipe
 
 sys.path.insert(0, str(Path(__file__).parent))

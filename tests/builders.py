@@ -9,7 +9,7 @@ import polars as pl
 from typer.testing import CliRunner
 
 import timeplex
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.names import Names

@@ -10,8 +10,8 @@ import pytest
 
 import timeplex
 from timeplex.datasets.benchmarks import BENCHMARKS
-from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.metrics import METRICS
+from timeplex.evaluation.protocol import FILTERS
 from timeplex.models import MODELS
 
 ROOT = Path(__file__).parents[1]

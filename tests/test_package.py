@@ -3,10 +3,12 @@
 import ast
 import doctest
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -234,3 +236,24 @@ def test_no_test_imports_what_is_private(path: Path) -> None:
 def test_a_file_can_be_read_in_one_sitting(path: Path) -> None:
     lines = len(path.read_text(encoding="utf-8").splitlines())
     assert lines <= MOST_LINES, f"{lines} lines: it wants to be two files"
+
+
+# What is said of it
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_public_method_is_told_of_by_itself_or_by_the_contract_that_it_keeps(name: str) -> None:
+    module = importlib.import_module(name)
+    kinds = [kind for kind in vars(module).values() if inspect.isclass(kind) and kind.__module__ == name]
+    silent = [
+        f"{kind.__name__}.{member}"
+        for kind in kinds
+        for member, value in vars(kind).items()
+        if not kind.__name__.startswith("_") and not member.startswith("_") and is_method(value)
+        if not inspect.getdoc(getattr(kind, member))
+    ]
+    assert silent == []
+
+
+def is_method(value: object) -> bool:
+    return inspect.isroutine(value) or isinstance(value, property | cached_property)

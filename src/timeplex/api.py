@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from timeplex.evaluation.diagnostics import Violations
     from timeplex.evaluation.plots import Years
     from timeplex.evaluation.protocol import Protocol
-    from timeplex.evaluation.report import Report
-    from timeplex.evaluation.significance import Comparisons
+    from timeplex.evaluation.report import Comparisons, Report
     from timeplex.gadgets import Gadget
     from timeplex.models import Model, Space
     from timeplex.patterns.orderings import Ordering
@@ -110,9 +109,9 @@ def trainer_for(
 ) -> "Trainer":
     """What `train` sets going, for those who want to look at it first; its `fit` must know of `resume`, too."""
     from timeplex.models.loading import names_file, own_models
-    from timeplex.training.defaults import recipe_for, with_dev
     from timeplex.training.experiment import Experiment
     from timeplex.training.loop import Trainer
+    from timeplex.training.recipe import recipe_for, with_dev
     from timeplex.training.run import RunFolder
 
     folder = RunFolder(Path(output))
@@ -157,7 +156,7 @@ def tune(
     >>> timeplex.tune("sample", "search", trials=10, model="complex")                       # doctest: +SKIP
     """
     from timeplex.training import tune as tuning
-    from timeplex.training.defaults import recipe_for, with_dev
+    from timeplex.training.recipe import recipe_for, with_dev
 
     if search not in ("all", "paper"):
         raise InputError(f"{search!r} is not a search.", "Use all or paper.")
@@ -237,7 +236,7 @@ def compare(
     >>> import timeplex
     >>> timeplex.compare("runs/complex", "runs/timeplex", split="valid").table              # doctest: +SKIP
     """
-    from timeplex.evaluation.significance import compare_reports
+    from timeplex.evaluation.report import compare_reports
     from timeplex.models.loading import own_models
 
     own_models(_listed(model))
@@ -322,7 +321,7 @@ def diagnose(*runs: Run, split: str = "test", device: str = "auto", model: str |
     >>> found.violations["timeplex"].share, found.examples("timeplex")                      # doctest: +SKIP
     """
     from timeplex.evaluation.diagnostics import top_subjects, violations
-    from timeplex.evaluation.queries import PlacedFacts
+    from timeplex.evaluation.ranking import PlacedFacts
     from timeplex.models.loading import own_models
     from timeplex.patterns import orderings
 

@@ -6,7 +6,7 @@ import torch
 from tests.answers import small_runs
 
 from timeplex.answers.when import MODEL, Weighted, fit_weights
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.evaluation.time_prediction import both_ends_known
 from timeplex.kb.facts import Facts
 from timeplex.training.run import TrainedRun

@@ -117,7 +117,7 @@ def test_an_unknown_model_is_exit_2(timeplex: Timeplex) -> None:
 def test_a_model_that_raises_fails_the_laws_and_not_the_command(timeplex: Timeplex) -> None:
     Path("own.py").write_text(
         "from timeplex.models import register\n"
-        "from timeplex.models.distmult import DistMult\n"
+        "from timeplex.models.static import DistMult\n"
         "@register('mine')\n"
         "class Mine(DistMult):\n"
         "    '''Raises.'''\n"

@@ -88,7 +88,7 @@ def test_gadgets_on_a_model_that_is_there(timeplex, small: str, tmp_path: Path) 
 
 OWN = """
 from timeplex.models import register
-from timeplex.models.distmult import DistMult
+from timeplex.models.static import DistMult
 
 @register("my-model")
 class Mine(DistMult):

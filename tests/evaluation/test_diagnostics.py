@@ -11,7 +11,7 @@ from torch import Tensor
 from timeplex.errors import InputError
 from timeplex.evaluation import diagnostics
 from timeplex.evaluation.diagnostics import across_time, time_distances, top_subjects, violations
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity, day_number
 from timeplex.kb.facts import Facts

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from timeplex import TemporalKB
 from timeplex.errors import InputError
-from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE, Protocol, protocol
+from timeplex.evaluation.protocol import FILTERS, PAPER, PUBLISHED_CODE, Protocol, protocol
 from timeplex.evaluation.ranking import LinkPrediction
 from timeplex.models.base import Span
 

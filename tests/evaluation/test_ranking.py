@@ -12,12 +12,10 @@ from tests.builders import placed_of
 from torch import Tensor
 
 from timeplex.errors import InputError
-from timeplex.evaluation import filters, ranking
-from timeplex.evaluation.filters import FILTERS, Filter, forgiven
+from timeplex.evaluation import ranking
 from timeplex.evaluation.metrics import link_metrics
-from timeplex.evaluation.protocol import Ties
-from timeplex.evaluation.queries import EntityScorer, PlacedFacts
-from timeplex.evaluation.ranking import Ranks
+from timeplex.evaluation.protocol import FILTERS, Filter, Ties
+from timeplex.evaluation.ranking import EntityScorer, PlacedFacts, Ranks, forgiven
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
 
@@ -219,9 +217,9 @@ def test_ranks_with_very_many_known_answers_are_the_same(direction: Direction, m
     known = PlacedFacts(*columns, first, first + random.integers(0, 5, 200))
     scorer = Fixed(random.normal(size=6).tolist())
     expected = rank(scorer, known, known, direction, entities=6, filters=FILTERS)
-    monkeypatch.setattr(filters, "MOST_ANSWERS", 100)
-    allowances = {name: filters.allowance(known, known, direction, name) for name in FILTERS}
-    assert {type(each) for each in allowances.values()} == {filters.Forgiven, filters.OnDemand}
+    monkeypatch.setattr(ranking, "MOST_ANSWERS", 100)
+    allowances = {name: ranking.allowance(known, known, direction, name) for name in FILTERS}
+    assert {type(each) for each in allowances.values()} == {ranking.Forgiven, ranking.OnDemand}
     found = ranking.rank(scorer, known, allowances, direction, entities=6)
     for name in FILTERS:
         assert found[name].tolist() == expected[name].tolist()

@@ -9,18 +9,16 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from tests.builders import csv_kb, small_kb
+from tests.evaluation.measures import fit_thresholds, time_metrics
 
 import timeplex
 from timeplex import TemporalKB
 from timeplex.errors import InputError
 from timeplex.evaluation.baselines import MostFrequent
-from timeplex.evaluation.filters import FILTERS
-from timeplex.evaluation.metrics import time_metrics
-from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.ranking import LinkPrediction
+from timeplex.evaluation.protocol import FILTERS, PAPER, PUBLISHED_CODE
+from timeplex.evaluation.ranking import LinkPrediction, PlacedFacts
 from timeplex.evaluation.report import GROUPS, Report, decoders, describe_queries, evaluate, evaluate_scores
-from timeplex.evaluation.time_prediction import Thresholds, both_ends_known, fit_thresholds
+from timeplex.evaluation.time_prediction import Thresholds, both_ends_known
 from timeplex.models.scorer import Scorer
 from timeplex.training.experiment import Experiment
 from timeplex.training.recipe import Recipe

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 from timeplex.errors import InputError
-from timeplex.evaluation.significance import bootstrap, compare, compare_tables, reciprocal_ranks
+from timeplex.evaluation.report import bootstrap, compare, compare_tables, reciprocal_ranks
 
 
 def test_the_t_test_by_hand() -> None:

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.evaluation.measures import time_metrics
 
-from timeplex.evaluation.metrics import METRICS, aeiou, gaeiou, giou, iou, tac, time_metrics, time_scores
+from timeplex.evaluation.metrics import METRICS, aeiou, gaeiou, giou, iou, tac, time_scores
 from timeplex.kb import spans
 
 WORLD = np.array([(begin, end) for begin in range(8) for end in range(begin, 8)]).T

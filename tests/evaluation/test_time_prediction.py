@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.benchmark_data import need_data
 from tests.builders import facts_of
+from tests.evaluation.measures import fit_thresholds, predicted, time_metrics
 from torch import Tensor
 
 from timeplex.datasets.benchmarks import load
 from timeplex.errors import InputError
-from timeplex.evaluation import expected_aeiou, time_prediction
-from timeplex.evaluation.expected_aeiou import Durations, fit_durations
-from timeplex.evaluation.metrics import aeiou, time_metrics
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.time_prediction import Thresholds, fit_thresholds, predict_times
+from timeplex.evaluation import time_prediction
+from timeplex.evaluation.metrics import aeiou
+from timeplex.evaluation.ranking import PlacedFacts
+from timeplex.evaluation.time_prediction import Durations, Thresholds, fit_durations
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts
@@ -182,7 +182,7 @@ def test_golds_that_are_not_on_the_timeline_do_no_harm(
     assert found.theta.tolist() == [theta]
     placed = PlacedFacts.of(facts(*strangers), THREE)
     outside = PlacedFacts(placed.s, placed.r, placed.o, placed.first - 9, placed.last + 9)
-    assert predict_times(SCORER, outside, THREE, found)[0].tolist() == [begins] * 3
+    assert predicted(SCORER, outside, THREE, found)[0].tolist() == [begins] * 3
 
 
 def test_only_facts_with_both_ends_are_judged() -> None:
@@ -231,10 +231,10 @@ def literal_worths(row: list[float], levels: list[int], instants: list[int]) -> 
     return worths
 
 
-@pytest.mark.parametrize("most_cells", [expected_aeiou.MOST_CELLS, 0], ids=["by products", "on a grid"])
+@pytest.mark.parametrize("most_cells", [time_prediction.MOST_CELLS, 0], ids=["by products", "on a grid"])
 @in_many_cases
 def test_no_span_has_a_higher_expected_aeiou(examples: int, most_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected_aeiou, "MOST_CELLS", most_cells)
+    monkeypatch.setattr(time_prediction, "MOST_CELLS", most_cells)
 
     @settings(max_examples=examples)
     @given(
@@ -265,8 +265,8 @@ def test_a_coarse_grid_finds_nearly_the_best_span(monkeypatch: pytest.MonkeyPatc
     middle = random.uniform(1905, 1955, size=(8, 1))
     table = np.exp(-(((np.array(years) - middle) / random.uniform(2, 9, size=(8, 1))) ** 2))
     table /= table.sum(1, keepdims=True)
-    monkeypatch.setattr(expected_aeiou, "MOST_CELLS", 0)
-    monkeypatch.setattr(expected_aeiou, "MOST_GRID", 15)
+    monkeypatch.setattr(time_prediction, "MOST_CELLS", 0)
+    monkeypatch.setattr(time_prediction, "MOST_GRID", 15)
     for levels in ([12, 16, 20, 25], [1, 1, 1, 1]):
         begins, ends = Durations(np.array([levels])).spans(table, np.zeros(8, np.int64), timeline_of(*years), 2)
         assert (begins[:, 0] != begins[:, 1]).all()
@@ -294,7 +294,7 @@ def test_values_are_those_of_the_metric() -> None:
     for d, extent in ((1, 0), (1, 12), (4, 3), (7, 25), (40, 2)):
         begins = np.arange(-extent - d + 1, extent + 1)
         expected = aeiou((np.zeros((5, 1), int), durations[:, None] - 1), (begins, begins + d - 1))
-        assert np.array_equal(expected_aeiou._values(durations, d, begins), expected)
+        assert np.array_equal(time_prediction._values(durations, d, begins), expected)
 
 
 def test_durations_by_hand() -> None:
@@ -332,13 +332,13 @@ def decoders(scorer: Fixed, facts: Facts, timeline: Timeline) -> list[time_predi
 def test_predictions_lie_on_the_timeline(way: int) -> None:
     scorer, facts, timeline = a_world()
     decoder = decoders(scorer, facts, timeline)[way]
-    begin, end = predict_times(scorer, PlacedFacts.of(facts, timeline), timeline, decoder)
+    begin, end = predicted(scorer, PlacedFacts.of(facts, timeline), timeline, decoder)
     assert begin.shape == end.shape == (30, 10)
     assert np.isin(begin, timeline.instants).all()
     assert ((begin <= end) & (end <= timeline.instants[-1])).all()
     metrics = time_metrics(facts.span, (begin, end))
     assert 0 < metrics["aeiou@1"] < metrics["aeiou@5"] <= metrics["aeiou@10"] <= 1
-    none = predict_times(scorer, PlacedFacts.of(Facts.empty(), timeline), timeline, decoder)
+    none = predicted(scorer, PlacedFacts.of(Facts.empty(), timeline), timeline, decoder)
     assert none[0].shape == none[1].shape == (0, 10)
 
 
@@ -347,7 +347,7 @@ def test_the_grid_beats_every_single_threshold_where_it_is_fitted() -> None:
     queries = PlacedFacts.of(facts, timeline)
     fitted = fit_thresholds(scorer, facts, timeline, "grid", relations=3)
     ways = [fitted, *(thresholds(theta, theta, theta) for theta in time_prediction.GRID)]
-    reached = [time_metrics(facts.span, predict_times(scorer, queries, timeline, way))["aeiou@1"] for way in ways]
+    reached = [time_metrics(facts.span, predicted(scorer, queries, timeline, way))["aeiou@1"] for way in ways]
     assert reached[0] == max(reached)
 
 
@@ -356,12 +356,11 @@ def test_small_blocks_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     queries = PlacedFacts.of(facts, timeline)
 
     def everything() -> list[tuple[list[list[int]], list[list[int]]]]:
-        found = [predict_times(scorer, queries, timeline, each) for each in decoders(scorer, facts, timeline)]
+        found = [predicted(scorer, queries, timeline, each) for each in decoders(scorer, facts, timeline)]
         return [(begin.tolist(), end.tolist()) for begin, end in found]
 
     whole = everything()
-    for module in (time_prediction, expected_aeiou):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 25 * 8 * 7)
+    monkeypatch.setattr(time_prediction, "BLOCK_BYTES", 25 * 8 * 7)
     monkeypatch.setattr(time_prediction, "SCORES_AT_ONCE", 25 * 3)
     assert everything() == whole
 

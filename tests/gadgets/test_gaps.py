@@ -11,10 +11,11 @@ from tests.builders import Row, facts_of
 from tests.gadgets import oracle
 
 from timeplex.gadgets import GADGETS, Evidence
-from timeplex.gadgets.evidence import between, density, recurring
+from timeplex.gadgets.evidence import density, meetings, recurring
 from timeplex.gadgets.pair import Pair
 from timeplex.gadgets.recurrence import Recurrence
 from timeplex.testing.gadgets import OPEN, Case, Sizes
+from timeplex.typing import Floats, Ints
 
 
 def evidence_of(rows: list[Row], entities: int = 3, relations: int = 2) -> Evidence:
@@ -42,6 +43,16 @@ def test_recurring_by_hand() -> None:
     assert deviation[0] == pytest.approx(math.sqrt(8 / 3))
     assert np.isnan(mean[1])
     assert np.isnan(deviation[1])
+
+
+def between(entity: Ints, evidence: Evidence) -> tuple[Ints, Floats, Floats]:
+    """`meetings` as tables: number of gaps, mean and deviation, (relations, relations) each, nan without any gap."""
+    found, relations = meetings(entity, evidence), evidence.relations
+    count = np.zeros(relations**2, np.int64)
+    mean, sigma = np.full((2, relations**2), np.nan)
+    count[found.key], mean[found.key], sigma[found.key] = found.count, found.mean, found.sigma
+    shape = relations, relations
+    return count.reshape(shape), mean.reshape(shape), sigma.reshape(shape)
 
 
 def test_between_by_hand() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from timeplex.errors import InputError
 from timeplex.models import Model, Options, Space
 from timeplex.models.base import Span
-from timeplex.models.complex import ComplEx
+from timeplex.models.static import ComplEx
 from timeplex.models.timeplex import TimePlex
 from timeplex.testing.models import LAWS, Broken, Case, Sizes, variants
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from timeplex.models import MODELS, Model, Options, Space
-from timeplex.models.complex import ComplEx
 from timeplex.models.loading import own_model
+from timeplex.models.static import ComplEx
 from timeplex.testing.models import LAWS, Broken, Case, Sizes, check_model, variants
 
 ROOT = Path(__file__).parents[1]

@@ -3,7 +3,7 @@
 from tests.models.tables import by_hand, facts, near
 
 from timeplex.models import Space
-from timeplex.models.complex import ComplEx
+from timeplex.models.static import ComplEx
 
 # e0 = 1 + 2i, e1 = 3 − i, e2 = 2i; r0 = 2 + i
 TABLES = {"entity": [[1.0, 2.0], [3.0, -1.0], [0.0, 2.0]], "relation": [[2.0, 1.0]]}

@@ -3,7 +3,7 @@
 from tests.models.tables import by_hand, facts, near
 
 from timeplex.models import Space
-from timeplex.models.distmult import DistMult
+from timeplex.models.static import DistMult
 
 TABLES = {"entity": [[1.0, 2.0], [3.0, -1.0], [0.0, 4.0]], "relation": [[2.0, 5.0], [1.0, -1.0]]}
 SPACE = Space.plain(entities=3, relations=2, instants=3)

@@ -14,12 +14,12 @@ import pytest
 
 from timeplex.errors import InputError, TimeplexError, UnknownNameError
 from timeplex.models import MODELS, Model, Space, register
-from timeplex.models.complex import ComplEx
 from timeplex.models.loading import file_digest, model_class, named_model, own_model
+from timeplex.models.static import ComplEx
 
 OWN = """
 from timeplex.models import register
-from timeplex.models.distmult import DistMult
+from timeplex.models.static import DistMult
 
 @register("{name}")
 class Mine(DistMult):
@@ -95,7 +95,7 @@ def test_no_such_file(tmp_path: Path) -> None:
         ("1 / 0", "ZeroDivisionError"),
         ("raise SystemExit(3)", "SystemExit: 3"),
         (OWN.format(name="mine") + "\n1 / 0", "ZeroDivisionError"),
-        (OWN.format(name="complex"), "ValueError: the name 'complex' belongs to timeplex.models.complex"),
+        (OWN.format(name="complex"), "ValueError: the name 'complex' belongs to timeplex.models.static"),
     ],
 )
 def test_a_file_that_fails(tmp_path: Path, text: str, reason: str) -> None:

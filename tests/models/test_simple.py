@@ -3,7 +3,7 @@
 from tests.models.tables import by_hand, facts, near
 
 from timeplex.models import Space
-from timeplex.models.simple import SimplE
+from timeplex.models.static import SimplE
 
 # [head | tail] of an entity, [r | r⁻¹] of a relation
 TABLES = {"entity": [[1.0, 2.0], [3.0, 5.0], [-1.0, 4.0]], "relation": [[2.0, 10.0]]}

@@ -3,7 +3,7 @@
 from tests.models.tables import by_hand, facts, near
 
 from timeplex.models import Space
-from timeplex.models.transe import TransE
+from timeplex.models.static import TransE
 
 TABLES = {"entity": [[1.0, 2.0], [4.0, 0.0], [0.0, 5.0]], "relation": [[3.0, 1.0]]}
 SPACE = Space.plain(entities=3, relations=1, instants=2)

@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.evaluation.measures import fit_thresholds, predicted, time_metrics
 from tests.reproduce.conftest import no_training
 
 from timeplex import TemporalKB
 from timeplex.errors import DamagedError, InputError
-from timeplex.evaluation.metrics import time_metrics
 from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.evaluation.report import evaluate_times
-from timeplex.evaluation.time_prediction import RULES, both_ends_known, fit_thresholds, predict_times
+from timeplex.evaluation.time_prediction import RULES, both_ends_known
 from timeplex.kb.facts import Facts
 from timeplex.reproduce import runner, tables
 from timeplex.reproduce.records import FIGURES, Cell, Request
@@ -301,7 +301,7 @@ def test_dev_thresholds_are_judged_by_other_facts(run: TrainedRun) -> None:
         for mine in (half, ~half):
             way = fit_thresholds(run.scorer, facts[~mine], run.timeline, rule, relations=relations)
             asked = facts[mine]
-            spans = predict_times(run.scorer, PlacedFacts.of(asked, run.timeline), run.timeline, way)
+            spans = predicted(run.scorer, PlacedFacts.of(asked, run.timeline), run.timeline, way)
             judged.append((len(asked), time_metrics(asked.span, spans)["aeiou@1"]))
         expected = sum(number * value for number, value in judged) / len(facts)
         assert found[rule]["aeiou@1"] == pytest.approx(expected)

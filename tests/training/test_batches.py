@@ -5,7 +5,7 @@ import pytest
 import torch
 from tests.builders import placed_of
 
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.training.batches import Batches
 from timeplex.training.recipe import Recipe
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.builders import small_kb
 
-from timeplex.training.estimate import estimate
-from timeplex.training.loop import Trainer
+from timeplex.training.loop import Trainer, estimate
 from timeplex.training.recipe import Recipe
 
 BURN = "while True: pass"

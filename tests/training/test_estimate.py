@@ -7,10 +7,9 @@ import torch
 from tests.builders import small_kb
 
 from timeplex.kb.facts import TemporalKB
-from timeplex.training import estimate as module
-from timeplex.training.estimate import estimate
+from timeplex.training import loop as module
 from timeplex.training.gadget_training import GadgetTrainer
-from timeplex.training.loop import Trainer
+from timeplex.training.loop import Trainer, estimate
 from timeplex.training.recipe import Recipe
 
 GADGETS = {"recurrence": {}, "pair": {"form": "published-code", "try_weights": [0.3, 3.0]}}

@@ -151,6 +151,50 @@ def test_a_finished_run_serves_as_base(kb: TemporalKB, tmp_path: Path) -> None:
     assert metrics[0]["best_epoch"] == metrics[1]["best_epoch"]
 
 
+class Cut(BaseException):
+    """The process ends here."""
+
+
+@pytest.mark.parametrize("where", ["timeplex.training.tracking.Tracking.begin", "timeplex.kb.facts.TemporalKB.save"])
+def test_a_run_with_a_base_that_is_cut_off_at_once_keeps_its_base(
+    kb: TemporalKB, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> None:
+        raise Cut
+
+    Trainer(kb, recipe().without_gadgets(), tmp_path / "base").fit()
+    with monkeypatch.context() as patch:
+        patch.setattr(where, end)
+        with pytest.raises(Cut):
+            Trainer(kb, recipe(), tmp_path / "run", base=tmp_path / "base").fit()
+    begun, heard = RunFolder(tmp_path / "run").is_begun, list[Progress]()
+    again = {"base": None} if begun else {"base": tmp_path / "base"}  # as `--resume`, or as the same command once more
+    Trainer(kb, recipe(), tmp_path / "run", **again).fit(heard.append, resume=begun)
+    assert all(now.gadgets for now in heard), "no epoch of phase 1 is trained"
+    Trainer(kb, recipe(), tmp_path / "straight").fit()
+    assert tables(tmp_path / "run") == tables(tmp_path / "straight")
+
+
+def test_the_remains_of_a_start_with_a_base_are_none_of_one_without(
+    kb: TemporalKB, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Trainer(kb, recipe().without_gadgets(), tmp_path / "base").fit()
+    save = TemporalKB.save
+    for base in (tmp_path / "base", None):
+
+        def end(kb: TemporalKB, path: Path, base: Path | None = base) -> None:
+            if base is None:
+                save(kb, path)
+            raise Cut
+
+        monkeypatch.setattr(TemporalKB, "save", end)
+        with pytest.raises(Cut):
+            Trainer(kb, recipe(), tmp_path / "run", base=base).fit()
+    heard: list[Progress] = []
+    Trainer(kb, recipe(), tmp_path / "run").fit(heard.append, resume=True)
+    assert not heard[0].gadgets, "phase 1 is trained, as the second start had it"
+
+
 def test_a_base_of_another_kb_or_recipe_is_refused(kb: TemporalKB, tmp_path: Path) -> None:
     Trainer(kb, recipe().without_gadgets(), tmp_path / "base").fit()
     other = small_kb(300, seed=1)

@@ -114,7 +114,7 @@ def test_row_steps_equal_dense_steps(kb: TemporalKB) -> None:
     """Adagrad on the used rows does just what dense Adagrad does, whose gradient is 0 elsewhere."""
     rows = Trainer(kb, recipe(negatives=20, epochs=1))
     dense = Trainer(kb, recipe(negatives=20, epochs=1))
-    from timeplex.training.optimizer import dense_optimizer
+    from timeplex.training.objective import dense_optimizer
 
     dense.rows, dense.optimizer = None, dense_optimizer(list(dense.model.parameters()), dense.recipe)
     rows.fit()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.builders import placed_of, small_kb
 
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
 from timeplex.training.batches import ALL_ENTITIES, NEGATIVES, Batches, Candidates, Negatives

@@ -14,11 +14,11 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.models import MODELS
 from timeplex.models.base import Model, Space
 from timeplex.models.loading import model_class
-from timeplex.training import precision as module
+from timeplex.training import experiment as module
 from timeplex.training import recipe as recipes
 from timeplex.training.batches import random
+from timeplex.training.experiment import LARGE, SETTING, Units, multiply_adds, precision, units
 from timeplex.training.loop import Trainer
-from timeplex.training.precision import LARGE, SETTING, Units, multiply_adds, precision, units
 from timeplex.training.recipe import Recipe
 
 CPU = torch.device("cpu")

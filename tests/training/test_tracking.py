@@ -205,7 +205,8 @@ Trainer(run.kb(), run.recipe(), run.path).fit(listen, resume=True, tracking=trac
 def test_killed_and_resumed_tells_no_epoch_twice(kb: TemporalKB, tmp_path: Path) -> None:
     """Killed before the first checkpoint: all epochs are trained again, and only those not yet told are told."""
     folder = tmp_path / "run"
-    RunFolder(folder).begin(kb, RECIPE)
+    with RunFolder(folder).beginning(kb, RECIPE):
+        pass
     killed = subprocess.run([sys.executable, "-c", KILLED, str(folder)], capture_output=True, text=True)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not (folder / "checkpoint").exists()

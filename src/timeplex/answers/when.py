@@ -12,9 +12,16 @@ from torch import Tensor
 from timeplex.answers.calibration_maps import LARGEST, CalibrationMap
 from timeplex.answers.resolve import SpanPrediction
 from timeplex.errors import InputError
-from timeplex.evaluation.expected_aeiou import Durations, fit_durations
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.time_prediction import Decoder, GreedySpan, Rule, Thresholds, probabilities
+from timeplex.evaluation.ranking import PlacedFacts
+from timeplex.evaluation.time_prediction import (
+    Decoder,
+    Durations,
+    GreedySpan,
+    Rule,
+    Thresholds,
+    fit_durations,
+    probabilities,
+)
 from timeplex.kb.facts import Facts
 from timeplex.training.run import TrainedRun
 from timeplex.typing import Bools, Floats, Ints

@@ -2,33 +2,19 @@
 
 import errno
 import os
+import signal
 import sys
+from io import BufferedWriter, FileIO, TextIOWrapper
+from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli import (
-    audit,
-    compare,
-    datasets,
-    diagnose,
-    discover,
-    evaluate,
-    explain,
-    fill,
-    import_,
-    models,
-    problems,
-    rank,
-    reproduce,
-    split,
-    stats,
-    streams,
-    train,
-    tune,
-    when,
-)
+from timeplex.cli import answers, evaluate, kb, train
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 LONGEST = 2000
 """Longer sentences are cut in the middle."""
@@ -61,25 +47,13 @@ def root(
     """Temporal knowledge bases: facts with time spans, what is missing in them and what is wrong."""
 
 
-app.command("datasets")(datasets.datasets)
-app.command("stats")(stats.stats)
-app.command("import")(import_.import_)
-app.command("problems")(problems.problems)
-app.command("audit")(audit.audit)
-app.command("split")(split.split)
-app.command("models")(models.models)
-app.command("check-model")(models.check_model)
-app.command("train")(train.train)
-app.command("tune")(tune.tune)
-app.command("rank")(rank.rank)
-app.command("when")(when.when)
-app.command("explain")(explain.explain)
-app.command("fill")(fill.fill)
-app.command("discover")(discover.discover)
-app.command("evaluate")(evaluate.evaluate)
-app.command("compare")(compare.compare)
-app.command("diagnose")(diagnose.diagnose)
-app.command("reproduce")(reproduce.reproduce)
+for verb in (
+    *(kb.datasets, kb.stats, kb.import_, kb.problems, kb.audit, kb.split),
+    *(train.models, train.check_model, train.train, train.tune),
+    *(answers.rank, answers.when, answers.explain, answers.fill, answers.discover),
+    *(evaluate.evaluate, evaluate.compare, evaluate.diagnose, evaluate.reproduce),
+):
+    app.command(verb.__name__.rstrip("_").replace("_", "-"))(verb)
 
 
 def run() -> None:
@@ -87,12 +61,12 @@ def run() -> None:
     # Threads that wait by spinning take the time of those that work: on a busy machine with two cores a small training
     # took twelve times as long. It is read when torch is loaded, which is later.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    streams.make_patient()
-    streams.leave_on_signals()
+    make_patient()
+    leave_on_signals()
     try:
         app()
     except SystemExit as leaving:  # Typer turns an interrupt into 130 by itself
-        lost = streams.failure()
+        lost = failure()
         if lost is not None and not leaving.code:
             _complain(f"Standard output cannot be written: {lost.strerror}. All else is done.")
             sys.exit(2)
@@ -120,6 +94,79 @@ def _complain(sentence: str) -> None:
     if len(sentence) > LONGEST:  # somebody gave a name of a million letters
         sentence = f"{sentence[: LONGEST // 2]} … {sentence[-LONGEST // 2 :]}"
     typer.echo(f"error: {visible(sentence)}", err=True)
+
+
+# Standard output and error never stop the work: who reads them may have left (`| head`), or the disk be full. -------
+
+
+class Patient(FileIO):
+    """A stream that takes everything. When it cannot be written any more, what follows is dropped."""
+
+    failure: OSError | None = None
+
+    def write(self, data: "Buffer", /) -> int:
+        """Write, or drop what cannot be written; all of it counts as written."""
+        if self.failure is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.failure = error
+        return memoryview(data).nbytes
+
+
+def make_patient() -> None:
+    """Let work go on when nobody reads what is printed, and let what cannot be shown be a question mark."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            # Closed from the start (`>&-`): or else the next file that is opened would be taken for it.
+            os.open(os.devnull, os.O_RDWR)
+        stream = getattr(sys, name)
+        if descriptor and (stream is None or _is_of_the_process(stream, descriptor)):
+            setattr(sys, name, _patient(stream, descriptor))
+        elif isinstance(stream, TextIOWrapper) and descriptor:
+            stream.reconfigure(errors="replace")
+
+
+def _is_of_the_process(stream: object, descriptor: int) -> bool:
+    raw = _raw(stream)
+    return isinstance(stream, TextIOWrapper) and isinstance(raw, FileIO) and raw.fileno() == descriptor
+
+
+def _raw(stream: object) -> object:
+    buffer = getattr(stream, "buffer", None)
+    return getattr(buffer, "raw", buffer)  # itself, where PYTHONUNBUFFERED is set
+
+
+def _patient(stream: TextIOWrapper | None, descriptor: int) -> TextIOWrapper:
+    if stream is not None:
+        stream.flush()
+    raw = Patient(descriptor, "w", closefd=False)
+    encoding = "utf-8" if stream is None else stream.encoding
+    at_once = descriptor == 2 or raw.isatty() or (stream is not None and stream.write_through)
+    return TextIOWrapper(BufferedWriter(raw), encoding, "replace", line_buffering=at_once)
+
+
+def failure() -> OSError | None:
+    """Why what was printed has not arrived, unless its reader has left, who has seen enough."""
+    stream = sys.stdout
+    stream.flush()
+    raw = _raw(stream)
+    found = raw.failure if isinstance(raw, Patient) else None
+    return None if isinstance(found, BrokenPipeError) else found
+
+
+def leave_on_signals() -> None:
+    """Let SIGTERM and SIGHUP end the process as Ctrl-C does: what is half done is cleared away."""
+
+    def leave(number: int, frame: object) -> None:
+        sys.exit(128 + number)
+
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, leave)
 
 
 if __name__ == "__main__":

@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from timeplex.answers.trained import Trained
     from timeplex.kb.facts import TemporalKB
 
-KB_ARGUMENT = typer.Argument(
+KB = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
-RUN_ARGUMENT = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
+RUN = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
 
-JSON_OPTION = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
-DATA_DIR_OPTION = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
-DEVICE_OPTION = typer.Option("auto", help="auto, cpu or cuda.")
-FORMULAS_OPTION = typer.Option(
+JSON = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
+DATA_DIR = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
+DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
+FORMULAS = typer.Option(
     False, "--formulas", help="CSV and TSV: leave texts such as =1+1 as they are, without an apostrophe before them."
 )
-OWN_MODELS_OPTION = typer.Option(
+OWN_MODELS = typer.Option(
     [], "--model", metavar="FILE.py:NAME", help="The file of your own model, for a run that was trained with it."
 )
-PROTOCOL_OPTION = typer.Option("paper", "--protocol", help="How ranks are made: paper or published-code.")
-SPLIT_OPTION = typer.Option("test", "--split", help="Which facts are asked for: train, valid or test.")
+PROTOCOL = typer.Option("paper", "--protocol", help="How ranks are made: paper or published-code.")
+SPLIT = typer.Option("test", "--split", help="Which facts are asked for: train, valid or test.")
 
-LEARNED_MODEL_OPTION = typer.Option(None, "--model", help="A model (see: timeplex models), or path/to/file.py:name.")
-SETTINGS_OPTION = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.")
+LEARNED_MODEL = typer.Option(None, "--model", help="A model (see: timeplex models), or path/to/file.py:name.")
+SETTINGS = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting of the recipe.")
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 """What problems and findings can be written as; each also with .gz. The facts of a KB can be written in more ways."""
@@ -91,7 +91,7 @@ def calibrating(trained: "Trained") -> Iterator[None]:
 def to_learn_from(kb: str, data_dir: Path | None) -> "TemporalKB":
     """The KB with dev facts; it is said if it had none."""
     from timeplex.sources import read
-    from timeplex.training.defaults import with_dev
+    from timeplex.training.recipe import with_dev
 
     with progress(f"reading {kb}") as report:
         found = read(kb, data_dir=data_dir, on_progress=report)

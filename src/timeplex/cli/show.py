@@ -18,7 +18,6 @@ from timeplex.text import visible as visible  # every verb takes it from here
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from timeplex.answers.trained import Trained
     from timeplex.training.checkpoint import Listener, Progress
 
 
@@ -164,22 +163,3 @@ def _line(now: "Progress") -> str:
         return f"{now.gadgets}: {now.doing}"
     dev = "" if now.dev is None else f"  dev MRR {100 * now.dev:.2f} (best {100 * (now.best or 0):.2f})"
     return f"{now.gadgets and now.gadgets + ': '}epoch {now.epoch}/{now.epochs}  loss {now.loss:.3f}{dev}"
-
-
-def named(trained: "Trained") -> str:
-    """`timeplex-base on yago11k (runs/yago11k)`."""
-    return f"{trained.run.recipe.title} on {trained.kb.name} ({trained.run.path})"
-
-
-def about(trained: "Trained", question: str) -> dict[str, Any]:
-    """Whom the answer is from and how far it can be believed, for JSON."""
-    fitted = trained.calibration
-    return {
-        "run": str(trained.run.path),
-        "model": trained.run.recipe.title,
-        "kb": trained.kb.name,
-        "calibration": {
-            "dev_facts": fitted.who_facts if question == "rank" else fitted.when_facts,
-            "measured": fitted.measured,
-        },
-    }

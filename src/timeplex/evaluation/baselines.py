@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from timeplex.evaluation.queries import DirectedScorer, PlacedFacts
+from timeplex.evaluation.ranking import DirectedScorer, PlacedFacts
 from timeplex.kb.facts import expand, pair_key
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
@@ -33,7 +33,6 @@ class MostFrequent(DirectedScorer):
     relations: int
 
     def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
-        """Scores of all entities as answers: (n, entities)."""
         given_, r_, first, last = (column.cpu().numpy() for column in (given, r, *span))
         # The given entity on both sides: the side that is asked for is never looked at.
         rows = self.scores(direction, PlacedFacts(given_, r_, given_, first, last))

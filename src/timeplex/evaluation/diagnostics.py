@@ -1,7 +1,7 @@
 """What a model has learned of time, beyond ranks: orderings it breaks, how its instants lie, when it dates a fact.
 
 These are the paper's diagnostics: its table 4 (`top_subjects`, `violations`), figure 2 (`time_distances`) and figure 3
-(`across_time`). `pictures` draws the last two, from the `curves` that are found here.
+(`across_time`). `plots` draws the last two.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,7 @@ import torch
 
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve, Distances, Years
-from timeplex.evaluation.queries import EntityScorer, PlacedFacts
-from timeplex.evaluation.ranking import CHUNK_BYTES
+from timeplex.evaluation.ranking import CHUNK_BYTES, EntityScorer, PlacedFacts
 from timeplex.evaluation.time_prediction import TimeScorer
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from timeplex.evaluation.filters import FILTERS
+from timeplex.evaluation.protocol import FILTERS
 from timeplex.evaluation.ranking import Ranks
 from timeplex.kb import spans
 from timeplex.kb.spans import Span
@@ -154,9 +154,3 @@ def time_scores(gold: Span, predicted: Span, at: Sequence[int] = (1, 5, 10)) -> 
         best = np.maximum.accumulate(metric(gold, predicted), axis=1)
         scores |= {f"{name}@{k}": best[:, min(k, best.shape[1]) - 1] for k in at}
     return scores
-
-
-def time_metrics(gold: Span, predicted: Span, at: Sequence[int] = (1, 5, 10)) -> dict[str, float]:
-    """Means of `time_scores` over the queries; all 0 if there are none."""
-    scores = time_scores(gold, predicted, at)
-    return {name: float(np.mean(values)) if len(values) else 0.0 for name, values in scores.items()}

@@ -1,11 +1,14 @@
 """The protocol: every choice that a figure of link prediction depends on, saved and printed with it."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 from timeplex.errors import InputError
-from timeplex.evaluation.filters import FILTERS, Filter
 from timeplex.kb.timeline import Kind
+
+Filter = Literal["none", "ignore-time", "exact-span", "per-instant"]
+FILTERS: tuple[Filter, ...] = get_args(Filter)
+"""Which known answers are forgiven (`ranking`)."""
 
 Ties = Literal["realistic", "pessimistic", "optimistic"]
 SpanScore = Literal["sum", "begin"]
@@ -16,7 +19,7 @@ Unseen = Literal["last", "scored"]
 class Protocol:
     """How gold answers are ranked.
 
-    filter      which known answers are forgiven (`filters`)
+    filter      which known answers are forgiven (`ranking`)
     ties        whether an entity with the gold's score stands above it: half of it, all of it, or none
     span_score  the score of a span: the sum over its instants, or the score at its begin
     instants    what |T ∩ U| / |T| is counted in: every calendar instant, or those that occur in the KB
@@ -31,10 +34,6 @@ class Protocol:
     span_score: SpanScore = "sum"
     instants: Kind = "calendar"
     unseen: Unseen = "last"
-
-    def with_filter(self, name: Filter) -> "Protocol":
-        """The same with another filter."""
-        return replace(self, filter=name)
 
     def as_dict(self) -> dict[str, str]:
         """For JSON."""
@@ -62,4 +61,4 @@ def protocol(name: str | Protocol, filter_: str | None = None) -> Protocol:
         return chosen
     if filter_ not in FILTERS:
         raise InputError(f"There is no filter {filter_!r}.", f"Use one of: {', '.join(FILTERS)}.")
-    return chosen.with_filter(FILTERS[FILTERS.index(filter_)])
+    return replace(chosen, filter=FILTERS[FILTERS.index(filter_)])

@@ -1,5 +1,18 @@
-"""Ranks of the gold answers among all entities, under several filters at once."""
+"""Facts as queries on a timeline, the known answers that each is forgiven, and the ranks of the gold answers.
 
+A known answer f of a query with span T is forgiven the share of T at which f is known to hold:
+
+    none          nothing
+    ignore-time   1 for every known answer, whenever it held            (the paper's Method 2)
+    exact-span    1 if it is known with just the query's span           (its appendix E)
+    per-instant   |T ∩ U_f| / |T|, U_f the union of f's known spans     (its Method 3)
+
+Forgiving this share and taking one rank is the same as ranking at every instant of T, filtering what is known there,
+and taking the mean: the ranks differ from instant to instant only by the known answers above the gold.
+"""
+
+import typing
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +23,178 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from timeplex.errors import InputError
-from timeplex.evaluation.filters import Filter, Forgiven, OnDemand, allowance
-from timeplex.evaluation.protocol import Protocol, SpanScore, Ties
-from timeplex.evaluation.queries import EntityScorer, PlacedFacts
-from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.evaluation.protocol import Filter, Protocol, SpanScore, Ties
+from timeplex.kb import spans
+from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
 from timeplex.kb.timeline import Timeline
+from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.typing import Ints
+
+
+class EntityScorer(typing.Protocol):
+    """Rows of scores, one a query; higher is likelier. What the evaluation asks of a scorer or a baseline."""
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects: (n, entities)."""
+        ...
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects: (n, entities)."""
+        ...
+
+
+class DirectedScorer(ABC):
+    """A scorer that treats both directions alike: one function of the direction and the given entity."""
+
+    @abstractmethod
+    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as answers: (n, entities)."""
+
+    def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as objects: (n, entities)."""
+        return self.rows("object", s, r, span)
+
+    def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
+        """Scores of all entities as subjects: (n, entities)."""
+        return self.rows("subject", o, r, span)
+
+
+@dataclass(frozen=True)
+class PlacedFacts:
+    """Facts whose spans are positions on a timeline: first and last, both inclusive; arrays of shape (n,)."""
+
+    s: Ints
+    r: Ints
+    o: Ints
+    first: Ints
+    last: Ints
+
+    @classmethod
+    def of(cls, facts: Facts, timeline: Timeline) -> "PlacedFacts":
+        """Place facts; open ends run to the edges of the timeline.
+
+        A span between two observed instants, which holds none of them, is moved to the one before it.
+        """
+        first, last = timeline.positions(facts.span)
+        last = np.maximum(last, 0)
+        first = np.minimum(first, last)
+        s, r, o = (np.asarray(column, np.int64) for column in (facts.s, facts.r, facts.o))
+        return cls(s, r, o, first, last)
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def answers(self, direction: Direction) -> Ints:
+        """The entities that a query in this direction asks for."""
+        return self.o if direction == "object" else self.s
+
+    def given(self, direction: Direction) -> Ints:
+        """The entities that a query in this direction names."""
+        return self.s if direction == "object" else self.o
+
+    def same_question(self, queries: "PlacedFacts", direction: Direction) -> tuple[Ints, Ints]:
+        """All pairs (query, fact of these) that have the relation and the given entity in common, by query."""
+        return self._questions[direction].matches(pair_key(queries.given(direction), queries.r))
+
+    def count_same_question(self, queries: "PlacedFacts", direction: Direction) -> Ints:
+        """How many of these facts `same_question` finds for each query: (queries,)."""
+        start, stop = self._questions[direction].ranges(pair_key(queries.given(direction), queries.r))
+        return stop - start
+
+    @cached_property
+    def _questions(self) -> dict[Direction, Index]:
+        return {direction: Index(pair_key(self.given(direction), self.r)) for direction in DIRECTIONS}
+
+    @property
+    def lengths(self) -> Ints:
+        """Number of instants of each span."""
+        return self.last - self.first + 1
+
+    def rows(self, start: int, stop: int) -> "PlacedFacts":
+        """A part of the facts."""
+        part = slice(start, stop)
+        return PlacedFacts(self.s[part], self.r[part], self.o[part], self.first[part], self.last[part])
+
+    def tensors(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Span]:
+        """(s, r, o, (first, last)) on a device."""
+        s, r, o, first, last = (
+            torch.from_numpy(np.ascontiguousarray(column)).to(device)
+            for column in (self.s, self.r, self.o, self.first, self.last)
+        )
+        return s, r, o, (first, last)
+
+
+MOST_ANSWERS = 1 << 25
+"""The most known answers that are held for all queries; ICEWS05-15 has 27 million."""
+
+
+@dataclass(frozen=True)
+class Forgiven:
+    """Known answers of queries, sorted by query: entity `answer` of query `query` at `instants` of its `of[query]`.
+
+    Instants are counted, not shares, so that ranks are exact.
+    """
+
+    query: Ints
+    answer: Ints
+    instants: Ints
+    of: Ints  # (queries,): the length of each query's span
+
+    def rows(self, start: int, stop: int) -> "Forgiven":
+        """The part for queries start … stop − 1, numbered from 0."""
+        low, high = np.searchsorted(self.query, [start, stop])
+        return Forgiven(
+            self.query[low:high] - start, self.answer[low:high], self.instants[low:high], self.of[start:stop]
+        )
+
+
+def forgiven(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by: Filter) -> Forgiven:
+    """What is forgiven to each query, given all known facts; the gold itself is left out."""
+    if by == "none":
+        nothing = np.empty(0, np.int64)
+        return Forgiven(nothing, nothing, nothing, queries.lengths)
+    query, fact = known.same_question(queries, direction)
+    answer = known.answers(direction)[fact]
+    keep = answer != queries.answers(direction)[query]
+    if by == "exact-span":
+        keep &= (known.first[fact] == queries.first[query]) & (known.last[fact] == queries.last[query])
+    query, fact, answer = query[keep], fact[keep], answer[keep]
+    group = pair_key(query, answer)
+    if by != "per-instant":
+        distinct = np.unique(group)
+        query = split_key(distinct)[0]
+        return Forgiven(query, distinct & 0xFFFFFFFF, queries.lengths[query], queries.lengths)
+    shared = spans.intersection((known.first[fact], known.last[fact]), (queries.first[query], queries.last[query]))
+    overlap = shared[0] <= shared[1]
+    first, last, group = spans.union((shared[0][overlap], shared[1][overlap]), group[overlap])
+    distinct, where = np.unique(group, return_inverse=True)
+    instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
+    return Forgiven(*split_key(distinct), instants.astype(np.int64), queries.lengths)
+
+
+@dataclass(frozen=True)
+class OnDemand:
+    """What is forgiven to queries with very many known answers, told for some of them at a time."""
+
+    queries: PlacedFacts
+    known: PlacedFacts
+    direction: Direction
+    by: Filter
+    most: int  # so many queries may be asked for at once
+
+    def rows(self, start: int, stop: int) -> Forgiven:
+        """The part for queries start … stop − 1, numbered from 0."""
+        return forgiven(self.queries.rows(start, stop), self.known, self.direction, self.by)
+
+
+def allowance(queries: PlacedFacts, known: PlacedFacts, direction: Direction, by: Filter) -> Forgiven | OnDemand:
+    """What is forgiven to each query; on demand, if all of it would not fit in memory."""
+    answers = known.count_same_question(queries, direction)
+    if by == "none" or answers.sum() <= MOST_ANSWERS:
+        return forgiven(queries, known, direction, by)
+    return OnDemand(queries, known, direction, by, max(1, MOST_ANSWERS // 4 // int(answers.max())))
+
 
 TIE_SHARE = {"realistic": 0.5, "pessimistic": 1.0, "optimistic": 0.0}
 """How much of an entity that ties with the gold stands above it."""

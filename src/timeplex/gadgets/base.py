@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
 from timeplex.gadgets.evidence import Evidence
+from timeplex.models.scorer import Direction
 from timeplex.registry import register_in
 from timeplex.text import Describer
 
@@ -88,9 +89,7 @@ class Gadget(nn.Module, ABC):
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
         """Scores of all instants: (n,) in, (n, instants) out."""
 
-    def add_to(
-        self, rows: Tensor, direction: Literal["subject", "object"], given: Tensor, r: Tensor, t: Tensor
-    ) -> Tensor:
+    def add_to(self, rows: Tensor, direction: Direction, given: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """Add strength · score of all entities as subjects or objects to rows (n, entities), in place.
 
         What all entities of a row have alike may be left out: it changes neither their order nor a softmax. No gradient

@@ -13,6 +13,7 @@ from torch import Tensor
 from timeplex.errors import InputError
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, expand, pair_key
+from timeplex.models.scorer import Direction
 from timeplex.typing import Floats, Ints
 
 
@@ -76,6 +77,10 @@ class Evidence:
     def by_object_relation(self) -> Index:
         """Facts by object and relation."""
         return Index(pair_key(self.o, self.r))
+
+    def by_question(self, direction: Direction) -> tuple[Index, Ints]:
+        """The facts by the given entity and the relation of a question, and what they answer it with."""
+        return (self.by_subject_relation, self.o) if direction == "object" else (self.by_object_relation, self.s)
 
     def of_triples(self, s: Ints, r: Ints, o: Ints) -> tuple[Ints, Ints]:
         """All pairs (query, fact) that have subject, relation and object in common, by query."""
@@ -193,13 +198,3 @@ def _check_pairs(number: int) -> None:
             f"More than {MOST_PAIRS:,} pairs of relations meet in an entity: the pair gadget has no room for them.",
             "Train without it (--model timeplex-base), or import fewer relations.",
         )
-
-
-def between(entity: Ints, evidence: Evidence) -> tuple[Ints, Floats, Floats]:
-    """`meetings` as tables: number of gaps, mean and deviation, (relations, relations) each, nan without any gap."""
-    found, relations = meetings(entity, evidence), evidence.relations
-    count = np.zeros(relations**2, np.int64)
-    mean, sigma = np.full((2, relations**2), np.nan)
-    count[found.key], mean[found.key], sigma[found.key] = found.count, found.mean, found.sigma
-    shape = relations, relations
-    return count.reshape(shape), mean.reshape(shape), sigma.reshape(shape)

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register, verdict
 from timeplex.gadgets.evidence import Evidence, Meetings, density, distinct, meetings, to_numpy, to_torch
-from timeplex.kb.facts import Index, pair_key, split_key
+from timeplex.kb.facts import pair_key, split_key
+from timeplex.models.scorer import Direction
 from timeplex.text import Describer, counted
 from timeplex.typing import Bools, Floats, Ints
 
@@ -68,6 +69,8 @@ class Kept:
 Side = Literal[0, 1]
 SUBJECT: Side = 0
 OBJECT: Side = 1
+SIDES: dict[Direction, tuple[Side, Side]] = {"object": (SUBJECT, OBJECT), "subject": (OBJECT, SUBJECT)}
+"""By what is asked for: the side of the given entity, and that of the answers."""
 
 MOST_RELATIONS = 1500
 """With more relations, tables have no place for pairs of relations that no entity has."""
@@ -131,57 +134,33 @@ class Pair(Gadget):
         return weight * (self.bias**2).sum()
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n,) in and out."""
         when = to_torch(self.evidence.when(t), s)[:, None]
         return (self._means(SUBJECT, s, r, o, when, own) + self._means(OBJECT, s, r, o, when, own))[:, 0]
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
-        when = to_torch(self.evidence.when(t), s)[:, None]
-        rows = self._everyone(OBJECT, r, t) + self._means(SUBJECT, s, r, None, when, own)
-        if not self._same_relation:
-            return rows
-        query, answer = self._answered(self.evidence.by_subject_relation, self.evidence.o, s, r, t, own)
-        return self._corrected(rows, query, answer, (s[query], r[query], answer, t[query]), own)
+        return self._answers("object", s, r, t, own)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
-        when = to_torch(self.evidence.when(t), o)[:, None]
-        rows = self._everyone(SUBJECT, r, t) + self._means(OBJECT, None, r, o, when, own)
-        if not self._same_relation:
-            return rows
-        query, answer = self._answered(self.evidence.by_object_relation, self.evidence.s, o, r, t, own)
-        return self._corrected(rows, query, answer, (answer, r[query], o[query], t[query]), own)
+        return self._answers("subject", o, r, t, own)
 
-    def add_to(
-        self, rows: Tensor, direction: Literal["subject", "object"], given: Tensor, r: Tensor, t: Tensor
-    ) -> Tensor:
+    def add_to(self, rows: Tensor, direction: Direction, given: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """The facts of the given entity say the same of all candidates and are left out, where that is so."""
-        evidence, asked, strength = self.evidence, direction == "object", float(self.strength)
+        mine, asked = SIDES[direction]
         for relation in torch.unique(r)[:, None]:
             # The tables of one relation need not be spread over all queries.
             here = torch.nonzero(r == relation)[:, 0]
-            self._add_everyone(rows, OBJECT if asked else SUBJECT, here, relation, t[here])
-        if not self._same_relation:
-            return rows
-        index = evidence.by_subject_relation if asked else evidence.by_object_relation
-        query, answer = self._answered(index, evidence.o if asked else evidence.s, given, r, t, None)
+            self._add_everyone(rows, asked, here, relation, t[here])
+        query, answer = self._answered(direction, given, r, t, None)
         if len(query) == 0:
             return rows
         # An answer that is known at this very time is no evidence for itself, on either side.
         given, r, t = given[query], r[query], t[query]
-        when = to_torch(evidence.when(t), r)[:, None]
-        if asked:
-            alike, fact = self._means(SUBJECT, given, r, None, when, None), (given, r, answer, t)
-            before = self._means(OBJECT, None, r, answer, when, None)
-        else:
-            alike, fact = self._means(OBJECT, None, r, given, when, None), (answer, r, given, t)
-            before = self._means(SUBJECT, answer, r, None, when, None)
-        change = self.score_at(*fact) - (alike + before)[:, 0]
-        return rows.index_put_((query, answer), strength * change, accumulate=True)
+        when = to_torch(self.evidence.when(t), r)[:, None]
+        before = self._means_alone(mine, given, r, when, None) + self._means_alone(asked, answer, r, when, None)
+        change = self.score_at(*_fact(direction, given, r, answer), t) - before[:, 0]
+        return rows.index_put_((query, answer), float(self.strength) * change, accumulate=True)
 
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, instants)."""
         when = to_torch(self.evidence.instants, s).expand(len(s), -1)
         return self._means(SUBJECT, s, r, o, when, own) + self._means(OBJECT, s, r, o, when, own)
 
@@ -273,6 +252,11 @@ class Pair(Gadget):
             numerators = numerators.index_add(0, where, numerator)
             denominators = denominators.index_add(0, where, denominator)
         return _ratio(numerators, denominators)
+
+    def _means_alone(self, side: Side, entity: Tensor, r: Tensor, when: Tensor, own: Tensor | None) -> Tensor:
+        """`_means` where only the entity of this side is known."""
+        s, o = (entity, None) if side == SUBJECT else (None, entity)
+        return self._means(side, s, r, o, when, own)
 
     def _neighbours(self, side: Side, entity: Tensor, r: Tensor, most: int) -> Iterator[tuple[Ints, Ints]]:
         """All pairs (query, fact of its entity) that count, about `most` at a time, in whole queries."""
@@ -375,31 +359,42 @@ class Pair(Gadget):
             weights = weights.scatter(1, relations[:, None], 0.0)
         return self._kinds[side].by_relation.sums(weights).clamp(min=LEAST)
 
+    def _answers(self, direction: Direction, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None) -> Tensor:
+        """Scores of all entities as answers to questions: (n, entities)."""
+        mine, asked = SIDES[direction]
+        when = to_torch(self.evidence.when(t), r)[:, None]
+        rows = self._everyone(asked, r, t) + self._means_alone(mine, given, r, when, own)
+        query, answer = self._answered(direction, given, r, t, own)
+        if len(query) == 0:
+            return rows
+        # Facts that were evidence for themselves are put right.
+        fact = _fact(direction, given[query], r[query], answer)
+        return rows.index_put_((query, answer), self.score_at(*fact, t[query], None if own is None else own[query]))
+
     def _answered(
-        self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
+        self, direction: Direction, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Which entities are known to answer a question at its own time, or by its own fact: (query, answer)."""
+        """Which entities are known to answer a question at its own time, or by its own fact: (query, answer).
+
+        Where facts of the relation itself do not count, it does not matter, and none are told.
+        """
+        nothing = torch.zeros(0, dtype=torch.long, device=r.device)
+        if not self._same_relation:
+            return nothing, nothing
+        index, answers = self.evidence.by_question(direction)
         query, fact = index.matches(pair_key(*to_numpy(given, r)))
         if own is None:
             itself = self.evidence.t[fact] == self.evidence.when(t)[query]
         else:
             itself = fact == to_numpy(own)[0][query]
         # Several facts may say the same, and what is put twice would have its gradient twice.
-        cells = np.unique(pair_key(query[itself], answers[fact[itself]]))
-        one, other = split_key(cells)
+        one, other = split_key(np.unique(pair_key(query[itself], answers[fact[itself]])))
         return to_torch(one, r), to_torch(other, r)
 
-    def _corrected(
-        self,
-        rows: Tensor,
-        query: Tensor,
-        answer: Tensor,
-        fact: tuple[Tensor, Tensor, Tensor, Tensor],
-        own: Tensor | None,
-    ) -> Tensor:
-        """Put right the scores of facts that were evidence for themselves."""
-        scores = self.score_at(*fact, None if own is None else own[query])
-        return rows.index_put_((query, answer), scores)
+
+def _fact(direction: Direction, given: Tensor, r: Tensor, answer: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(s, r, o) of a question and its answer."""
+    return (given, r, answer) if direction == "object" else (answer, r, given)
 
 
 def _pick(table: Tensor, place: Tensor) -> Tensor:

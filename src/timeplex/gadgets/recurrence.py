@@ -1,7 +1,6 @@
 """How likely a fact comes again, so long after it held before (the paper's recurrence score)."""
 
 import math
-from typing import Literal
 
 import numpy as np
 import torch
@@ -10,7 +9,8 @@ from torch import Tensor, nn
 
 from timeplex.gadgets.base import LEAST_SIGMA, Gadget, GadgetOptions, Reason, register, verdict
 from timeplex.gadgets.evidence import Evidence, density, recurring, to_numpy, to_torch
-from timeplex.kb.facts import Index, pair_key
+from timeplex.kb.facts import pair_key
+from timeplex.models.scorer import Direction
 from timeplex.text import Describer, counted
 from timeplex.typing import Ints
 
@@ -60,7 +60,6 @@ class Recurrence(Gadget):
         return self.log_sigma.clamp(min=math.log(LEAST_SIGMA)).exp()  # in this order σ can leave the floor
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n,) in and out."""
         subject, relation, target = to_numpy(s, r, o)
         query, fact = self.evidence.of_triples(subject, relation, target)
         gap = self._gaps(query, fact, t, own)
@@ -71,15 +70,12 @@ class Recurrence(Gadget):
         return scores.index_put_((to_torch(found, s),), self._value(relation[found], nearest[found]))
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
-        return self._everyone(*self._side("object"), s, r, t, own)
+        return self._everyone("object", s, r, t, own)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, entities)."""
-        return self._everyone(*self._side("subject"), o, r, t, own)
+        return self._everyone("subject", o, r, t, own)
 
     def times(self, s: Tensor, r: Tensor, o: Tensor, own: Tensor | None = None) -> Tensor:
-        """(n, instants)."""
         instants = self.evidence.instants
         subject, relation, target = to_numpy(s, r, o)
         query, fact = self.evidence.of_triples(subject, relation, target)
@@ -118,30 +114,21 @@ class Recurrence(Gadget):
         usual = f"{name} recurs after {words.spread(max(mean, 0.0), sigma, cases)} ({counted(cases, 'case')})"
         return f"{fact}; {usual}, here {words.apart(reason.gap)}: {verdict(gap, mean, sigma)}"
 
-    def add_to(
-        self, rows: Tensor, direction: Literal["subject", "object"], given: Tensor, r: Tensor, t: Tensor
-    ) -> Tensor:
+    def add_to(self, rows: Tensor, direction: Direction, given: Tensor, r: Tensor, t: Tensor) -> Tensor:
         """Few entities have a score, so that only their cells are touched."""
-        index, answers = self._side(direction)
-        where, values = self._cells(index, answers, given, r, t, None)
+        where, values = self._cells(direction, given, r, t, None)
         return rows.index_put_(where, self.strength * values, accumulate=True)
 
-    def _side(self, direction: Literal["subject", "object"]) -> tuple[Index, Ints]:
-        """The facts by question, and what they answer it with."""
-        evidence = self.evidence
-        by_subject = direction == "object"
-        return (evidence.by_subject_relation, evidence.o) if by_subject else (evidence.by_object_relation, evidence.s)
-
-    def _everyone(self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None) -> Tensor:
+    def _everyone(self, direction: Direction, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None) -> Tensor:
         """Scores of all entities, zero but for those that are known to have answered the question at another time."""
         scores = self.bias.new_zeros(len(given), self.evidence.entities)
-        return scores.index_put_(*self._cells(index, answers, given, r, t, own))
+        return scores.index_put_(*self._cells(direction, given, r, t, own))
 
     def _cells(
-        self, index: Index, answers: Ints, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
+        self, direction: Direction, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None
     ) -> tuple[tuple[Tensor, Tensor], Tensor]:
         """The cells (question, entity) that are not zero, each once, and their scores."""
-        entities = self.evidence.entities
+        entities, (index, answers) = self.evidence.entities, self.evidence.by_question(direction)
         entity, relation = to_numpy(given, r)
         query, fact = index.matches(pair_key(entity, relation))
         gap = self._gaps(query, fact, t, own)

@@ -5,7 +5,7 @@ instants; the base class extends the answers to spans by the paper's definition
 
     φ(s, r, o, T) = Σ_{t ∈ T} φ(s, r, o, t).
 
-The laws (`laws`): score = objects[o] = subjects[s], at instants = times[t]; a span is the sum of its
+The laws (timeplex.testing): score = objects[o] = subjects[s], at instants = times[t]; a span is the sum of its
 instants; evaluating changes nothing; gradients reach every table; the answer does not depend on the batch.
 """
 

@@ -77,23 +77,18 @@ class DESimplE(Model):
         return dropout(query, self.options.dropout, self.training)
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        """φ(s, r, o, t)."""
         return dot(self.object_query(s, r, t), self.entity_at(o, t))
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        """φ(s, r, ·, t)."""
         return self._of(self._everyone(t), self.object_query(s, r, t), t)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        """φ(·, r, o, t)."""
         return self._of(self._everyone(t), self.subject_query(r, o, t), t)
 
     def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        """φ(s, r, ·, t) for the given entities."""
         return self._of(candidates, self.object_query(s, r, t), t)
 
     def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        """φ(·, r, o, t) for the given entities."""
         return self._of(candidates, self.subject_query(r, o, t), t)
 
     def _everyone(self, like: Tensor) -> Tensor:
@@ -108,7 +103,6 @@ class DESimplE(Model):
         return by_group(query, t, lambda instant, queries: queries @ self._moved(rows, instant).T)
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
-        """The vectors of the fact at its instant."""
         return [self.entity_at(s, t), self.rows(self.relation, r), self.entity_at(o, t)]
 
 

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 from timeplex.models import base
 from timeplex.models.base import Model, Space, by_group, register
 from timeplex.models.query_vector import QueryVector, dot, minus_distance
-from timeplex.models.vector import ScorerName, scorer
+from timeplex.models.static import ScorerName, scorer
 
 
 class Options(base.Options):
@@ -36,7 +36,7 @@ class HyTE(Model):
     def __init__(self, space: Space, options: Options) -> None:
         super().__init__(space, options)
         self.scorer = scorer(options.scorer, options.norm)
-        width = self.scorer.width(options.dimension)
+        width = self.scorer.parts * options.dimension
         self.register_buffer("bin_of", bins(space.mentions, options.bin_size), persistent=False)
         self.entity = self.table(space.entities, width)
         self.relation = self.table(space.relations, width)
@@ -62,26 +62,21 @@ class HyTE(Model):
         return self.project(query, t)
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        """φ(s, r, o, t)."""
         query, candidate = self.object_query(s, r, t), self.project(self.rows(self.entity, o), t)
         if self.scorer.norm is None:
             return dot(query, candidate)
         return minus_distance(query, candidate, self.scorer.norm)
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        """φ(s, r, ·, t)."""
         return self._of(self.entity, self.object_query(s, r, t), t)
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        """φ(·, r, o, t)."""
         return self._of(self.entity, self.subject_query(r, o, t), t)
 
     def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        """φ(s, r, ·, t) for the given entities."""
         return self._of(self.entity[candidates], self.object_query(s, r, t), t)
 
     def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        """φ(·, r, o, t) for the given entities."""
         return self._of(self.entity[candidates], self.subject_query(r, o, t), t)
 
     def _of(self, table: Tensor, query: Tensor, t: Tensor) -> Tensor:
@@ -100,11 +95,9 @@ class HyTE(Model):
         return self.score_at(s[:, None], r[:, None], o[:, None], first[None, :])[:, self.bin_of]
 
     def instant_groups(self) -> Tensor:
-        """The bins."""
         return self.bin_of
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
-        """s, r and o."""
         return [self.rows(self.entity, s), self.rows(self.relation, r), self.rows(self.entity, o)]
 
     def after_step(self) -> None:

@@ -87,11 +87,9 @@ class _Content(InspectLoader):
         self.path, self.content = path, content
 
     def get_source(self, fullname: str) -> str:
-        """The text, for tracebacks."""
         return importlib.util.decode_source(self.content)
 
     def get_code(self, fullname: str) -> CodeType:
-        """The code."""
         return self.source_to_code(self.content, str(self.path))
 
 

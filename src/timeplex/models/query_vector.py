@@ -108,11 +108,13 @@ class QueryVector(NamedTuple):
         scaled = None if constant is None else lambda: constant() * factor
         return QueryVector(self.query * factor[:, None], self.table, scaled)
 
-    def summed(self, query: Tensor, queries: int) -> "QueryVector":
-        """The sides of the rows that belong to the same query, added up; for dot products."""
-        constant = self.constant
+    def of_all_summed(self, query: Tensor, queries: int) -> Tensor:
+        """The scores of all candidates, summed over the rows that belong to the same query: (queries, candidates)."""
+        if self.norm is not None:
+            return sum_by_query(self.of_all(), query, queries)
+        constant = self.constant  # dot products: the vectors are added up instead
         total = None if constant is None else lambda: sum_by_query(constant(), query, queries)
-        return QueryVector(sum_by_query(self.query, query, queries), self.table, total)
+        return QueryVector(sum_by_query(self.query, query, queries), self.table, total).of_all()
 
 
 class QueryVectorModel(Model):
@@ -127,42 +129,29 @@ class QueryVectorModel(Model):
         """The side of (?, r, o, t)."""
 
     def score_at(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        """φ(s, r, o, t)."""
         return self.object_side(s, r, t).of(o)
 
     def objects_at(self, s: Tensor, r: Tensor, t: Tensor) -> Tensor:
-        """φ(s, r, ·, t)."""
         return self.object_side(s, r, t).of_all()
 
     def subjects_at(self, r: Tensor, o: Tensor, t: Tensor) -> Tensor:
-        """φ(·, r, o, t)."""
         return self.subject_side(r, o, t).of_all()
 
     def objects_among(self, s: Tensor, r: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        """φ(s, r, ·, t) for the given entities."""
         side = self.object_side(s, r, t)
         return side._replace(table=side.table[candidates]).of_all()
 
     def subjects_among(self, r: Tensor, o: Tensor, t: Tensor, candidates: Tensor) -> Tensor:
-        """φ(·, r, o, t) for the given entities."""
         side = self.subject_side(r, o, t)
         return side._replace(table=side.table[candidates]).of_all()
 
     def objects(self, s: Tensor, r: Tensor, span: Span) -> Tensor:
-        """φ(s, r, ·, T)."""
         query, t = enumerate_spans(span)
-        side = self.object_side(s[query], r[query], t)
-        if side.norm is not None:
-            return sum_by_query(side.of_all(), query, len(s))
-        return side.summed(query, len(s)).of_all()
+        return self.object_side(s[query], r[query], t).of_all_summed(query, len(s))
 
     def subjects(self, r: Tensor, o: Tensor, span: Span) -> Tensor:
-        """φ(·, r, o, T)."""
         query, t = enumerate_spans(span)
-        side = self.subject_side(r[query], o[query], t)
-        if side.norm is not None:
-            return sum_by_query(side.of_all(), query, len(o))
-        return side.summed(query, len(o)).of_all()
+        return self.subject_side(r[query], o[query], t).of_all_summed(query, len(o))
 
 
 class TimeLinearModel(QueryVectorModel):
@@ -187,23 +176,18 @@ class TimeLinearModel(QueryVectorModel):
         """The side of (s, r, o, ?), whose table is the time table."""
 
     def time_table(self) -> Tensor:
-        """The embeddings of the instants."""
         return self.time
 
     def object_side(self, s: Tensor, r: Tensor, t: Tensor) -> QueryVector:
-        """The side of (s, r, ?, t)."""
         return self.object_side_with(s, r, self.rows(self.time, t))
 
     def subject_side(self, r: Tensor, o: Tensor, t: Tensor) -> QueryVector:
-        """The side of (?, r, o, t)."""
         return self.subject_side_with(r, o, self.rows(self.time, t))
 
     def times(self, s: Tensor, r: Tensor, o: Tensor) -> Tensor:
-        """φ(s, r, o, ·)."""
         return self.time_side(s, r, o).of_all()
 
     def score(self, s: Tensor, r: Tensor, o: Tensor, span: Span) -> Tensor:
-        """φ(s, r, o, T)."""
         mean, length = self.mean_time(span)
         return self.object_side_with(s, r, mean).times(length).of(o)
 

@@ -10,7 +10,7 @@ from torch.nn.functional import embedding, linear
 from timeplex.models import base
 from timeplex.models.base import Space, register
 from timeplex.models.query_vector import broadcast
-from timeplex.models.vector import ScorerName, VectorModel, scorer
+from timeplex.models.static import ScorerName, VectorModel
 
 # Tokens of a date: the ten digits of a year at four places each, its sign, twelve months, the ten digits of a day.
 SIGN, MONTH, DAY, TOKENS = 40, 42, 54, 74
@@ -32,11 +32,12 @@ class TA(VectorModel):
     """
 
     options_type = Options
+    uses_time = True
     tokens: Tensor
     prefixes: Tensor
 
     def __init__(self, space: Space, options: Options) -> None:
-        super().__init__(space, options, scorer(options.scorer, options.norm))
+        super().__init__(space, options)
         width = self.relation.shape[1]
         self.register_buffer("tokens", date_tokens(space.dates), persistent=False)
         self.register_buffer("prefixes", first_alike(self.tokens), persistent=False)

@@ -28,56 +28,13 @@ class Options(base.Options):
     unit_time: bool = Field(True, description="Keep real and imaginary part of each time vector at length 1.")
 
 
-class _Paper:
-    """Object and time meet x = β rᵒᵗ + γ s in Re⟨x, o, t̄⟩."""
-
-    @staticmethod
-    def ordered(o: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """The factor beside x, and the conjugated one."""
-        return o, t
-
-    @staticmethod
-    def object_query(x: Tensor, t: Tensor) -> Tensor:
-        return multiply_conjugate(x, t)
-
-    @staticmethod
-    def time_query(x: Tensor, o: Tensor) -> Tensor:
-        return multiply(x, o)
-
-    @staticmethod
-    def subject_query(so: Tensor, st: Tensor, o: Tensor, t: Tensor, gamma: float) -> Tensor:
-        """All terms with the subject, where st = α rˢᵗ."""
-        return multiply_conjugate(so, o) + multiply_conjugate(torch.add(st, o, alpha=gamma), t)
-
-
-class _PublishedCode:
-    """Object and time meet x = β rᵒᵗ + γ s in Re⟨x, t, ō⟩."""
-
-    @staticmethod
-    def ordered(o: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
-        """The factor beside x, and the conjugated one."""
-        return t, o
-
-    @staticmethod
-    def object_query(x: Tensor, t: Tensor) -> Tensor:
-        return multiply(x, t)
-
-    @staticmethod
-    def time_query(x: Tensor, o: Tensor) -> Tensor:
-        return multiply_conjugate(x, o)
-
-    @staticmethod
-    def subject_query(so: Tensor, st: Tensor, o: Tensor, t: Tensor, gamma: float) -> Tensor:
-        """All terms with the subject, where st = α rˢᵗ."""
-        return multiply_conjugate(torch.add(so, t, alpha=gamma), o) + multiply_conjugate(st, t)
-
-
 @register("timeplex-base")
 class TimePlex(TimeLinearModel):
     """φ(s, r, o, t) = Re⟨s, rˢᵒ, ō⟩ + α Re⟨s, rˢᵗ, t̄⟩ + β Re⟨o, rᵒᵗ, t̄⟩ + γ Re⟨s, o, t̄⟩    (form `paper`)
 
     The form `published-code` has β Re⟨t, rᵒᵗ, ō⟩ + γ Re⟨s, t, ō⟩. Its β term is the paper's with rᵒᵗ conjugated, so it
-    can say the same; its γ term tells subject from object, the paper's does not.
+    can say the same; its γ term tells subject from object, the paper's does not. With x = β rᵒᵗ + γ s the last two
+    terms are Re⟨x, o, t̄⟩ in the paper, Re⟨x, t, ō⟩ in the published code.
     """
 
     options_type = Options
@@ -85,18 +42,22 @@ class TimePlex(TimeLinearModel):
     def __init__(self, space: Space, options: Options) -> None:
         super().__init__(space, options)
         width = 2 * options.dimension
-        self.form = _Paper if options.form == "paper" else _PublishedCode
         self.entity = self.table(space.entities, width)
         self.relation_so = self.table(space.relations, width)
         self.relation_st = self.table(space.relations, width)
         self.relation_ot = self.table(space.relations, width)
         self.time = self.table(space.instants, width)
+        self._is_paper = options.form == "paper"
+        # Re⟨x, o, t̄⟩ is the dot product of o and x̄ ∘ t, and that of t and x ∘ o; Re⟨x, t, ō⟩ the other way round.
+        self._object_query, self._time_query = multiply, multiply_conjugate
+        if self._is_paper:
+            self._object_query, self._time_query = multiply_conjugate, multiply
         self.after_step()
 
     def object_side_with(self, s: Tensor, r: Tensor, time: Tensor) -> QueryVector:
         """All terms with the object fold into one query vector; the α term is the same for all objects."""
         subject = self.rows(self.entity, s)
-        query = multiply(subject, self.rows(self.relation_so, r)) + self.form.object_query(self._x(s, r), time)
+        query = multiply(subject, self.rows(self.relation_so, r)) + self._object_query(self._x(s, r), time)
         return QueryVector(
             query, self.entity, lambda: self.options.alpha * dot(multiply(subject, self.relation_st[r]), time)
         )
@@ -105,21 +66,24 @@ class TimePlex(TimeLinearModel):
         """All terms with the subject fold into one query vector; the β term is the same for all subjects."""
         target, options = self.rows(self.entity, o), self.options
         so, st = self.rows(self.relation_so, r), options.alpha * self.rows(self.relation_st, r)
-        query = self.form.subject_query(so, st, target, time, options.gamma)
-        first, last = self.form.ordered(target, time)
+        of_o = so if self._is_paper else torch.add(so, time, alpha=options.gamma)
+        query = multiply_conjugate(of_o, target)
+        of_t = torch.add(st, target, alpha=options.gamma) if self._is_paper else st
+        query = query + multiply_conjugate(of_t, time)
+        first, last = self._ordered(target, time)
         return QueryVector(query, self.entity, lambda: options.beta * dot(multiply(first, self.relation_ot[r]), last))
 
     def time_side(self, s: Tensor, r: Tensor, o: Tensor) -> QueryVector:
         """All terms with time fold into one query vector; the first term is the same at all times."""
         subject, target = self.rows(self.entity, s), self.rows(self.entity, o)
-        query = self.form.time_query(self._x(s, r), target)
+        query = self._time_query(self._x(s, r), target)
         query = torch.add(query, multiply(subject, self.rows(self.relation_st, r)), alpha=self.options.alpha)
         return QueryVector(query, self.time, lambda: dot(multiply(subject, self.relation_so[r]), target))
 
     def terms(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> dict[str, Tensor]:
         """The four products of the formula, each with its weight."""
         subject, target, time, options = self.entity[s], self.entity[o], self.time[t], self.options
-        first, last = self.form.ordered(target, time)
+        first, last = self._ordered(target, time)
         parts = {
             "subject, relation, object": dot(multiply(subject, self.relation_so[r]), target),
             "subject, relation, time": options.alpha * dot(multiply(subject, self.relation_st[r]), time),
@@ -127,6 +91,10 @@ class TimePlex(TimeLinearModel):
             "subject, object, time": options.gamma * dot(multiply(subject, first), last),
         }
         return dict(zip(parts, broadcast(*parts.values()), strict=True))
+
+    def _ordered(self, o: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Object and time as they stand beside x, the conjugated one last."""
+        return (o, t) if self._is_paper else (t, o)
 
     def _x(self, s: Tensor, r: Tensor) -> Tensor:
         """β rᵒᵗ + γ s: what object and time are multiplied with."""

@@ -39,7 +39,6 @@ class TComplEx(_Turning):
     """φ(s, r, o, t) = Re⟨s, r ∘ t, ō⟩ with complex vectors."""
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
-        """s, r ∘ t and o."""
         return [self.rows(self.entity, s), self.relation_at(r, self.rows(self.time, t)), self.rows(self.entity, o)]
 
 
@@ -68,7 +67,6 @@ class TNTComplEx(_Turning):
         return {"at this time": timed, "at all times": always.expand_as(timed)}
 
     def factors(self, s: Tensor, r: Tensor, o: Tensor, t: Tensor) -> list[Tensor]:
-        """s, r ∘ t, r⁰ and o."""
         return [
             self.rows(self.entity, s),
             multiply(self.rows(self.relation, r), self.rows(self.time, t)),

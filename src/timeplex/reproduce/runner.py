@@ -14,13 +14,10 @@ import torch
 
 from timeplex.errors import InputError
 from timeplex.evaluation.diagnostics import top_subjects, violations
-from timeplex.evaluation.filters import FILTERS
 from timeplex.evaluation.metrics import link_metrics, nested, time_figures
-from timeplex.evaluation.protocol import PAPER, PUBLISHED_CODE, Protocol
-from timeplex.evaluation.queries import PlacedFacts
-from timeplex.evaluation.ranking import LinkPrediction, Ranks
-from timeplex.evaluation.report import predicted_spans, predicts_times, ways_to_decode
-from timeplex.evaluation.significance import compare
+from timeplex.evaluation.protocol import FILTERS, PAPER, PUBLISHED_CODE, Protocol
+from timeplex.evaluation.ranking import LinkPrediction, PlacedFacts, Ranks
+from timeplex.evaluation.report import compare, predicted_spans, predicts_times, ways_to_decode
 from timeplex.evaluation.time_prediction import both_ends_known, dev_values
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.stats import describe

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from timeplex.evaluation.queries import PlacedFacts
+from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.models.scorer import inverse
 from timeplex.training.recipe import Recipe
 from timeplex.typing import Ints

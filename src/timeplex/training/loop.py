@@ -5,31 +5,32 @@ numbers as one that was not (on the same machine, versions and number of threads
 """
 
 import signal
+import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from timeplex.errors import DamagedError, DivergedError, InputError
+from timeplex.evaluation.ranking import rank
 from timeplex.files import to_json, write_whole
 from timeplex.gadgets import Gadget
 from timeplex.kb.facts import TemporalKB
+from timeplex.models.scorer import DIRECTIONS
 from timeplex.text import quoted
 from timeplex.training import checkpoint
 from timeplex.training.batches import Batch, Batches, Candidates, Negatives, random
 from timeplex.training.checkpoint import Listener, Progress, State, Stopped
-from timeplex.training.experiment import Experiment, dev_metrics
+from timeplex.training.experiment import Experiment, dev_metrics, dtype, multiply_adds, precision, units
 from timeplex.training.gadget_training import GadgetTrainer, diverged_gadgets
-from timeplex.training.objective import Diverged, Objective, check_tables, finite_loss
-from timeplex.training.optimizer import RowAdagrad, dense_optimizer
-from timeplex.training.precision import dtype, multiply_adds, precision, units
+from timeplex.training.objective import Diverged, Objective, RowAdagrad, check_tables, dense_optimizer, finite_loss
 from timeplex.training.recipe import Recipe
 from timeplex.training.run import RunFolder, TrainedRun, machine
 from timeplex.training.tracking import Tracking
@@ -127,13 +128,15 @@ class Trainer:
     def _fit(
         self, on_progress: Listener | None, resume: bool, checkpoint_seconds: float, tracking: Tracking
     ) -> dict[str, Any]:
-        if self.run is not None:
-            if not resume:
-                self.run.begin(self.setup.kb, self.recipe)
-            elif (found := checkpoint.read(self.run.checkpoint)) is not None:
-                self._restore(*found)
-        if self.base is not None and self.state.step == self.state.epoch == 0:
+        found = checkpoint.read(self.run.checkpoint) if self.run is not None and resume else None
+        if found is not None:
+            self._restore(*found)
+        elif self.base is not None:
             self._adopt(self.base)
+        if self.run is not None and not resume:
+            with self.run.beginning(self.setup.kb, self.recipe):
+                if self.base is not None:
+                    self._checkpoint()  # so that a resume has its model, whenever this process ends
         try:
             tracking.begin(self.recipe)
             try:
@@ -423,3 +426,97 @@ class Trainer:
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
+
+
+ENOUGH = 0.4
+"""Seconds of work after which no more is measured."""
+
+FEW = 32
+"""Facts that a measurement begins with."""
+
+
+class Estimate(NamedTuple):
+    """Seconds that an epoch takes, and those that the gadgets take in all; each with the looks at dev."""
+
+    epoch: float
+    gadgets: float
+
+
+def estimate(trainer: Trainer) -> Estimate:
+    """About how long the training takes on this machine as busy as it is now; nothing of the training is changed."""
+    with _unchanged(trainer):
+        epoch = 0.0 if trainer.base is not None else _batches(trainer) + _look(trainer) / trainer.recipe.validate_every
+        return Estimate(epoch, _gadgets(trainer) if trainer.recipe.gadgets else 0.0)
+
+
+@contextmanager
+def _unchanged(trainer: Trainer) -> Iterator[None]:
+    """Leave the model, its buffers and the random numbers as they were."""
+    model = trainer.model
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    with torch.random.fork_rng(devices=[trainer.device] if trainer.device.type == "cuda" else []):
+        yield
+    model.zero_grad(set_to_none=True)
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():
+            buffer.copy_(before[name])
+
+
+def _batches(trainer: Trainer) -> float:
+    """The loss and gradient of all batches of an epoch.
+
+    The first batch is slower than others, and is left out. Where tables depend on the instant, so is a batch with
+    the many instants of a distant past: that is why the median is taken.
+    """
+    objective = Objective(trainer.model, trainer.recipe, len(trainer.setup.kb.relations), trainer.precision.dtype)
+    candidates = trainer.negatives.draw(random(trainer.recipe.seed), trainer.device)
+    took: list[float] = []
+    for number in range(min(4, len(trainer.batches))):
+        if sum(took[1:]) > ENOUGH:
+            break
+        start = time.perf_counter()
+        objective(trainer.batches.batch(0, number, trainer.device), candidates).backward()  # type: ignore[no-untyped-call]
+        took.append(time.perf_counter() - start)
+    return statistics.median(took[1:] or took) * len(trainer.batches)
+
+
+def _gadgets(trainer: Trainer) -> float:
+    """Phase 2: the gadgets are made, learn in groups, and are looked at on dev with each weight that is to be tried."""
+    start = time.perf_counter()
+    second, settings = GadgetTrainer(trainer.setup, trainer.model, trainer.device), trainer.recipe.phase2
+    gadgets = second.new_gadgets()
+    seconds, facts = time.perf_counter() - start, len(trainer.setup.train)
+    for group in second.groups(gadgets):
+        batch = min(settings.batch_size, facts)
+        learning = _scaled(lambda rows, group=group: second.trial(group, rows), batch) * facts / batch  # type: ignore[misc]
+        tried = [len({gadget.options.weight, *gadget.options.try_weights}) for gadget in group.values()]
+        looks = settings.epochs + sum(number for number in tried if number > 1)
+        seconds += settings.epochs * learning + looks * _look(trainer, group)
+    return seconds + _look(trainer, gadgets)
+
+
+def _look(trainer: Trainer, gadgets: dict[str, Gadget] | None = None) -> float:
+    """A look at dev; not counted where a single question takes long, because every instant has its own table."""
+    setup = trainer.setup
+    if not len(setup.kb.valid) or trainer.model.by_instant:
+        return 0.0
+    queries, scorer = setup.dev_task.queries, setup.scorer(trainer.model, gadgets)
+
+    def ranks(rows: int) -> None:
+        for direction in DIRECTIONS:
+            rank(scorer, queries.rows(0, rows), {}, direction, entities=len(setup.kb.entities), device=trainer.device)
+
+    return _scaled(ranks, len(queries))
+
+
+def _scaled(work: Callable[[int], object], whole: int) -> float:
+    """About how long `work(whole)` takes, from less of it: some rows, and more, until that takes a while."""
+    rows = FEW
+    while True:
+        rows = min(rows, whole)
+        start = time.perf_counter()
+        work(rows)
+        took = time.perf_counter() - start
+        if rows == whole or took > ENOUGH:
+            return took * whole / rows
+        rows *= 4

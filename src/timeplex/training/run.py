@@ -77,18 +77,25 @@ class RunFolder:
         """Whether a training was finished here."""
         return (self.path / store.MANIFEST).is_file()
 
-    def begin(self, kb: TemporalKB, recipe: Recipe) -> None:
-        """Write what is known before training."""
+    @contextmanager
+    def beginning(self, kb: TemporalKB, recipe: Recipe) -> Iterator[None]:
+        """Write what is known before training, and what the caller has to add; the KB last: with it, it is begun."""
         self._check_free(recipe)
         write_whole(self.path / "recipe.json", _as_json(recipe))
-        kb.save(self.path / "kb")  # last: with it the training is begun
+        checkpoint.remove(self.checkpoint)
+        yield
+        kb.save(self.path / "kb")
 
     def is_free(self, recipe: Recipe) -> bool:
         """Whether nothing is there but, at most, the remains of a start by the same recipe that was cut off."""
         if not self.path.is_dir():
             return not self.path.exists()
         names = [path.name for path in self.path.iterdir() if not is_temporary(path.name)]
-        if names == ["recipe.json"] and (self.path / "recipe.json").is_file():
+        if (
+            "recipe.json" in names
+            and {*names} <= {"recipe.json", "checkpoint"}
+            and (self.path / "recipe.json").is_file()
+        ):
             return (self.path / "recipe.json").read_bytes() == _as_json(recipe)
         return not names
 

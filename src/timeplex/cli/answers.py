@@ -1,0 +1,278 @@
+"""The verbs that ask a trained run: `rank`, `when`, `explain`, `fill`, `discover`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from timeplex.cli import options
+from timeplex.cli.show import percent, print_json, print_table, progress, say, sparkline
+from timeplex.errors import InputError
+from timeplex.text import counted, span
+
+if TYPE_CHECKING:
+    from timeplex.answers.single import RankAnswer, WhenAnswer
+    from timeplex.answers.trained import Trained
+
+COLUMNS = 60
+"""The most bars that a curve has in the terminal."""
+
+REASONS = 5
+"""So many reasons why rows stay as they are get printed."""
+
+
+def rank(
+    run: Path = options.RUN,
+    subject: str | None = typer.Option(None, help="The subject; its objects are asked for."),
+    relation: str = typer.Option(..., help="The relation."),
+    object_: str | None = typer.Option(None, "--object", help="The object; its subjects are asked for."),
+    at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time, such as 2000, 2000-05, 2000..2003, 2000.."),
+    k: int = typer.Option(10, "-k", help="How many answers."),
+    hide_known: bool = typer.Option(False, "--hide-known", help="Leave out what the KB knows to hold at the time."),
+    explain: bool = typer.Option(False, "--explain", help="Say which facts speak for each answer."),
+    models: list[str] = options.OWN_MODELS,
+    device: str = options.DEVICE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Rank the likeliest answers to (subject, relation, ?) or (?, relation, object) at a time.
+
+    Names are ids or labels; case and underscores do not matter. A probability says how often such an answer is right.
+
+    Example: timeplex rank runs/sample --subject "Angela Merkel" --relation headOfGovernment --at 2005..2021
+    """
+    trained = options.opened(run, device, models)
+    from timeplex.answers.single import RankAnswer
+
+    asked = trained.questions(relation=relation, at=at, subject=subject, object=object_)
+    with options.calibrating(trained):
+        found = RankAnswer.of(trained, asked, k, hide_known=hide_known, explain=explain)
+    if as_json:
+        asked_and_found = {"question": found.question, "why": found.why, "answers": found.rows}
+        print_json({**_about(trained), **_calibration(trained.calibration.who_facts, trained), **asked_and_found})
+        return
+    _show_ranked(trained, found)
+
+
+def _show_ranked(trained: "Trained", found: "RankAnswer") -> None:
+    s, r, o = (found.question[name] or "?" for name in ("subject", "relation", "object"))
+    say(f"({s}, {r}, {o}) at {found.at}, asked of {_named(trained)}")
+    headers = ["rank", found.direction, *(["id"] if trained.kb.entities.labels else []), "probability", "known"]
+    cells = [[row["entity" if name == found.direction else name] for name in headers] for row in found.rows]
+    print_table("", headers, cells, decimals=3)
+    for number, reason in enumerate(found.why):
+        say(f"{'' if number else 'all':>4}   {reason}")
+    for row in found.rows:
+        for number, reason in enumerate(row.get("why", ())):
+            say(f"{'' if number else row['rank']:>4}   {reason}")
+    if found.company is not None:
+        say(
+            f"The KB states an answer for that time already. {percent(found.company)} of such facts have company: "
+            "new answers are that much less likely."
+        )
+    say(trained.calibration.note("rank"))
+
+
+def when(
+    run: Path = options.RUN,
+    subject: str = typer.Argument(..., metavar="S", help="The subject."),
+    relation: str = typer.Argument(..., metavar="R", help="The relation."),
+    object_: str = typer.Argument(..., metavar="O", help="The object."),
+    explain: bool = typer.Option(False, "--explain", help="Say which facts speak for that time."),
+    plot: Path | None = typer.Option(None, metavar="FILE", help="Draw the curve over time (.png, .svg)."),
+    models: list[str] = options.OWN_MODELS,
+    device: str = options.DEVICE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Say when a fact held, if it did: the most likely span, how sure that is, and the curve over time.
+
+    The probability is that of the span to overlap the true one; the begin lies in the interval in 80 % of all cases.
+
+    Example: timeplex when runs/sample "Angela Merkel" headOfGovernment Germany --plot when.png
+    """
+    from timeplex.evaluation.plots import check_picture
+
+    if plot is not None:
+        check_picture(plot)
+    trained = options.opened(run, device, models)
+    from timeplex.answers.single import WhenAnswer
+
+    trained.triples(subject, relation, object_)  # an unknown name is told before the calibration, which takes long
+    with options.calibrating(trained):
+        found = WhenAnswer(trained, subject, relation, object_)
+    why = found.reasons() if explain else []
+    if plot is not None:
+        found.draw(plot)
+    if as_json:
+        known = _calibration(trained.calibration.when_facts, trained) | found.row | ({"why": why} if explain else {})
+        print_json({**_about(trained), **known, "curve": found.points()})
+    else:
+        _show_dated(found, why)
+        if plot is not None:
+            say(f"The curve is drawn in {plot}.")
+
+
+def _show_dated(found: "WhenAnswer", why: list[str]) -> None:
+    trained, row = found.trained, found.row
+    say(f"({row['subject']}, {row['relation']}, {row['object']}) asked of {_named(trained)}")
+    say()
+    say(f"most likely    {span(row['begin'], row['end'])}   probability {row['probability']:.2f}")
+    say(f"80 % interval  {span(row['low'], row['high'])}   for the begin")
+    say(f"known          {row['known'] or 'nothing'}")
+    say()
+    bars, width = found.bars(COLUMNS)
+    first, last = found.edges
+    unit = found.curve.granularity
+    say(f"  {sparkline(bars)}   a bar is {f'a {unit}' if width == 1 else f'{width:,} {unit}s'}")
+    say(f"  {first}{last:>{max(len(bars) - len(first), len(last) + 1)}}   {max(0.0, 1 - sum(bars)):.0%} lies outside")
+    say()
+    for number, reason in enumerate(why):
+        say(f"{'        ' if number else 'because '}{reason}")
+    say(trained.calibration.note("when"))
+
+
+def explain(
+    run: Path = options.RUN,
+    subject: str = typer.Argument(..., help="The subject: an id or a label."),
+    relation: str = typer.Argument(..., help="The relation."),
+    object_: str = typer.Argument(..., metavar="OBJECT", help="The object."),
+    at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time; a span is explained at its begin."),
+    limit: int = typer.Option(5, "--limit", "--most", min=0, help="How many reasons to show."),
+    models: list[str] = options.OWN_MODELS,
+    device: str = options.DEVICE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Explain a score: its parts, which sum to it, and the training facts behind them.
+
+    Higher scores are likelier; only scores of one question can be compared. A reason says whether its fact fits what
+    the training facts of the same relations have in common.
+
+    Example: timeplex explain runs/sample "Angela Merkel" headOfGovernment Germany --at 2005
+    """
+    trained = options.opened(run, device, models)
+    found = trained.explain(subject, relation, object_, at=at)
+    if as_json:
+        print_json({**_about(trained), **found.as_dict(), "reasons": found.as_dict()["reasons"][:limit]})
+        return
+    say(f"{found.question}, at {found.at}: score {found.score:.3f}, by {_named(trained)}")
+    if found.note:
+        say(found.note)
+    print_table("", ["part", "value"], [[part.name, part.value] for part in found.parts], decimals=3)
+    for reason in found.reasons[:limit]:
+        say(f"{reason.value:+.3f}  {reason.gadget}  {reason.sentence}")
+    if not found.reasons:
+        say("No training fact stands behind the score by itself: it is the model's alone.")
+    elif len(found.reasons) > limit:
+        say(f"{counted(len(found.reasons) - limit, 'reason')} more: see them with --limit or --json")
+
+
+def fill(
+    run: Path = options.RUN,
+    file: Path = typer.Argument(..., metavar="FILE", help="A .csv, .tsv, .jsonl, .json, .parquet, .xlsx or .ods file."),
+    output: Path = typer.Option(
+        ..., "-o", "--output", metavar="OUT", help="The file to write: .csv, .tsv, .jsonl, .json or .parquet."
+    ),
+    subject: str | None = typer.Option(None, help="The column of the subject."),
+    relation: str | None = typer.Option(None, help="The column of the relation, or =NAME for one relation."),
+    object_: str | None = typer.Option(None, "--object", help="The column of the object."),
+    begin: str | None = typer.Option(None, help="The column of the begin (alone: each row is an event)."),
+    end: str | None = typer.Option(None, help="The column of the end."),
+    min_probability: float = typer.Option(
+        0.0, "--min-probability", "--min-prob", help="Leave what is less probable empty."
+    ),
+    encoding: str | None = typer.Option(None, help="The encoding of text that is not UTF-8, such as cp1252."),
+    models: list[str] = options.OWN_MODELS,
+    formulas: bool = options.FORMULAS,
+    device: str = options.DEVICE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Fill missing objects, begins and ends of a table, each with a probability and a reason.
+
+    All columns and rows come back in their order, with these added: …_predicted, probability, still_going_on (how
+    likely a missing end is open) and reason, which also says why a row stays empty.
+
+    Example: timeplex fill runs/careers careers.csv -o filled.csv --object organisation
+    """
+    from timeplex.files import check_writable
+    from timeplex.kb.readers import WRITTEN, check_format, read_source_table
+    from timeplex.kb.readers.table import Columns
+
+    check_format(output, WRITTEN)
+    check_writable(output)
+    if output.exists() and file.exists() and output.samefile(file):
+        raise InputError(f"{output} is the table itself.", "Give another file with -o.")
+    table = read_source_table(file, columns=Columns(subject, relation, object_, begin, end), encoding=encoding)
+    trained = options.opened(run, device, models)
+    from timeplex.answers.fill import fill_file
+
+    with options.calibrating(trained):
+        found = fill_file(trained, table, output, min_probability, source=str(file), formulas=formulas)
+    if as_json:
+        counts = {"rows": found.rows, "filled": found.filled, "columns": found.columns}
+        print_json({"run": str(run), **counts, "file": str(output)})
+        return
+    say(f"{counted(found.rows, 'row')}, {found.filled:,} filled")
+    for reason, count in found.left[:REASONS]:
+        say(f"  {counted(count, 'row')} left: {reason}")
+    if len(found.left) > REASONS:
+        others = sum(count for _, count in found.left[REASONS:])
+        say(f"  {counted(others, 'row')} left for other reasons")
+    say(f"Saved in {output}.")
+
+
+def discover(
+    run: Path = options.RUN,
+    output: Path = typer.Option(..., "-o", "--output", metavar="OUT", help="A .csv, .tsv, .jsonl or .parquet file."),
+    relation: list[str] = typer.Option([], "--relation", help="Only this relation; may be given several times."),
+    min_probability: float = typer.Option(0.1, "--min-probability", "--min-prob", help="The least probability."),
+    limit: int = typer.Option(1000, "--limit", "--most", help="How many facts to keep, the best ones."),
+    show: int = typer.Option(5, "--show", min=0, help="How many to print."),
+    models: list[str] = options.OWN_MODELS,
+    formulas: bool = options.FORMULAS,
+    device: str = options.DEVICE,
+    as_json: bool = options.JSON,
+) -> None:
+    """Find facts that are likely true and that the KB does not state, best first, each with dates and a reason.
+
+    The probability is learned from dev facts, which the model has not seen: the share of such proposals that were among
+    them. Facts that are true but stated nowhere counted as wrong, so it is rather too low than too high.
+
+    Example: timeplex discover runs/sample -o found.csv --relation headOfGovernment
+    """
+    from timeplex.files import check_writable
+    from timeplex.kb.readers import check_format
+    from timeplex.kb.store import write_frame
+
+    check_format(output)
+    check_writable(output)
+    trained = options.opened(run, device, models)
+    if output.resolve().is_relative_to(run.resolve()):
+        raise InputError(f"{output} lies in the run folder.", "Choose another place with -o.")
+    with options.calibrating(trained):
+        proposals = trained.proposals  # so that it is not fitted under the next bar
+    with progress(f"searching {trained.kb.name}", "entities") as report:
+        found = trained.discover(relation=relation, min_probability=min_probability, limit=limit, on_progress=report)
+    write_frame(found, output, formulas=formulas)
+    if as_json:
+        facts = {"found": len(found), "file": str(output), "facts": found[: min(show, len(found))].to_dicts()}
+        print_json({"run": str(run), "calibration": proposals.model_dump(include={"facts", "measured"}), **facts})
+        return
+    if show and len(found):
+        shown = found.drop("reason").head(min(show, len(found)))
+        print_table("", shown.columns, shown.rows(), decimals=3)
+    say(proposals.note(len(trained.kb.facts)))
+    say(f"{counted(len(found), 'fact')} with a probability of at least {min_probability:g}, saved in {output}.")
+
+
+def _named(trained: "Trained") -> str:
+    """`timeplex-base on yago11k (runs/yago11k)`."""
+    return f"{trained.run.recipe.title} on {trained.kb.name} ({trained.run.path})"
+
+
+def _about(trained: "Trained") -> dict[str, Any]:
+    """Whom an answer is from, for JSON."""
+    return {"run": str(trained.run.path), "model": trained.run.recipe.title, "kb": trained.kb.name}
+
+
+def _calibration(facts: int, trained: "Trained") -> dict[str, Any]:
+    """How far an answer can be believed, for JSON."""
+    return {"calibration": {"dev_facts": facts, "measured": trained.calibration.measured}}
