@@ -157,6 +157,17 @@ def _read_named(
     return _with_labels(read_files([path], opening=opening, **options), labels)
 
 
+def is_kb(source: str) -> bool:
+    """Whether a name or path is that of a KB, a file of facts, or a folder with such files; not that of a run."""
+    if source in benchmarks.BENCHMARKS or source == "sample":
+        return True
+    try:
+        path, kind = Path(source), _kind(source)
+    except InputError:
+        return False
+    return kind != "folder" or bool(find_splits(path))
+
+
 def _kind(source: str | os.PathLike[str]) -> str:
     """What lies at a path: KB, folder or file. Nothing at all is an error."""
     path = Path(source)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 SIDES = ("subject", "object", "both")
 """Which entity of a question a reason is about."""
 
+INSTANTS = 9
+"""A reason for a date is compared at so many instants of the window."""
+
 WEAK = 0.1
 """Reasons for a date that are weaker than this share of the strongest are not told."""
 

@@ -17,6 +17,7 @@ import polars as pl
 
 from timeplex.answers import calibration_maps
 from timeplex.answers.calibration_maps import CalibrationMap
+from timeplex.answers.explain import INSTANTS, WEAK
 from timeplex.answers.resolve import Resolver, SpanPrediction, when_table
 from timeplex.evaluation.plots import Curve
 from timeplex.kb.facts import TemporalKB
@@ -33,8 +34,6 @@ LEAST_CASES = 20
 LEAST_FACTS = 20
 OFTEN = 0.15
 """A gap that so large a share of all cases has is told as a habit; else the usual range is."""
-WEAK = 0.1
-"""Reasons that are weaker than this share of the strongest are not told."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +204,11 @@ class Learned:
         queries = TimeQueries(*self.triples(subject, relation, object))
         return Curve(self.timeline.instants, self.dates.model.instants(queries)[0], self.kb.granularity)
 
-    def reasons(self, s: int, r: int, o: int, begin: int, window: Ints, limit: int) -> list[str]:
+    def dating_reasons(self, s: int, r: int, o: int, begin: int, window: tuple[int, int], limit: int) -> list[str]:
         """The facts that speak for a begin rather than for the other instants of a window, in sentences."""
         query = TimeQueries(*(np.array([number]) for number in (s, r, o)))
-        return reasons(self.kb, self.dates.model, query, begin, window, limit)
+        others = np.unique(np.linspace(*window, INSTANTS).astype(int))
+        return reasons(self.kb, self.dates.model, query, begin, others, limit)
 
     def note(self) -> str:
         """What a probability means."""

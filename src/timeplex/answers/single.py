@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timeplex.answers.explain import dating_reasons, reasons_text
+from timeplex.answers.explain import reasons_text
 from timeplex.answers.rank import EntityQueries
 from timeplex.answers.resolve import ELSEWHEN
 from timeplex.evaluation.plots import Curve, Prediction, when_picture
@@ -16,10 +16,8 @@ from timeplex.kb.dates import Granularity
 from timeplex.models.scorer import DIRECTIONS, Direction
 
 if TYPE_CHECKING:
+    from timeplex.answers.learned import Learned
     from timeplex.answers.trained import Trained
-
-INSTANTS = 9
-"""A reason is compared at so many instants of the window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,10 +80,20 @@ class WhenAnswer:
     row    the row of `Trained.when`
     curve  Pr(t | s, r, o)
     known  the spans that the KB states, as calendar instants
+    about, asked_of, note   who answers: as data, in words, and how far the probability can be believed
     """
 
-    def __init__(self, trained: "Trained", subject: str, relation: str, object: str) -> None:
-        self.trained = trained
+    def __init__(
+        self,
+        trained: "Trained | Learned",
+        subject: str,
+        relation: str,
+        object: str,
+        about: dict[str, Any] | None = None,
+        asked_of: str = "",
+        note: str = "",
+    ) -> None:
+        self.trained, self.about, self.asked_of, self.note = trained, about or {}, asked_of, note
         self.triple = tuple(int(each[0]) for each in trained.triples(subject, relation, object))
         self.row: dict[str, Any] = trained.when(subject, relation, object).row(0, named=True)
         self.curve: Curve = trained.curve(subject, relation, object)
@@ -95,6 +103,11 @@ class WhenAnswer:
 
     def _instants(self, *names: str) -> list[int]:
         return [self.trained.asking.span(self.row[name])[0] for name in names]
+
+    @property
+    def further(self) -> bool:
+        """Whether the span is that of a further time, because the KB states the fact and all it states is evidence."""
+        return bool(self.known) and not hasattr(self.trained, "run")
 
     @cached_property
     def window(self) -> tuple[int, int]:
@@ -127,11 +140,8 @@ class WhenAnswer:
 
     def reasons(self, limit: int = 4) -> list[str]:
         """The facts that speak for the begin of the span rather than for the rest of the window."""
-        timeline = self.trained.timeline
-        here = int(timeline.position(self._instants("begin"))[0])
-        others = np.unique(np.linspace(*timeline.positions(self.window), INSTANTS).astype(int))
         s, r, o = self.triple
-        return dating_reasons(self.trained, s, r, o, here, others[others != here].tolist(), limit)
+        return self.trained.dating_reasons(s, r, o, self._instants("begin")[0], self.window, limit)
 
     def draw(self, path: Path) -> None:
         """Draw the curve with the span, the interval and what is known."""

@@ -19,7 +19,7 @@ from timeplex.answers import calibration
 from timeplex.answers.calibration import Calibration, fit
 from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
-from timeplex.answers.explain import Explanation, explain
+from timeplex.answers.explain import INSTANTS, Explanation, dating_reasons, explain
 from timeplex.answers.fill import fill
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
 from timeplex.answers.resolve import TEXTS, At, Resolver, columns, known_answers, when_table
@@ -179,6 +179,12 @@ class Trained:
         """Pr(t | s, r, o): how likely each instant of the timeline belongs to the fact, in sum 1."""
         s, r, o = self.triples(subject, relation, object)
         return Curve(self.timeline.instants, self.dating.probabilities(s, r, o)[0], self.kb.granularity)
+
+    def dating_reasons(self, s: int, r: int, o: int, begin: int, window: tuple[int, int], limit: int) -> list[str]:
+        """The facts that speak for a begin rather than for the other instants of a window, in sentences."""
+        here = int(self.timeline.position([begin])[0])
+        others = np.unique(np.linspace(*self.timeline.positions(window), INSTANTS).astype(int))
+        return dating_reasons(self, s, r, o, here, others[others != here].tolist(), limit)
 
     def explain(self, subject: str, relation: str, object: str, *, at: At) -> Explanation:
         """Why a fact has its score at a date: the parts of the score, and the training facts behind them in sentences.

@@ -73,7 +73,7 @@ def _show_ranked(trained: "Trained", found: "RankAnswer") -> None:
 
 
 def when(
-    run: Path = options.RUN,
+    source: str = options.RUN_OR_KB,
     subject: str = typer.Argument(..., metavar="S", help="The subject."),
     relation: str = typer.Argument(..., metavar="R", help="The relation."),
     object_: str = typer.Argument(..., metavar="O", help="The object."),
@@ -81,43 +81,66 @@ def when(
     plot: Path | None = typer.Option(None, metavar="FILE", help="Draw the curve over time (.png, .svg)."),
     models: list[str] = options.OWN_MODELS,
     device: str = options.DEVICE,
+    data_dir: Path | None = options.DATA_DIR,
     as_json: bool = options.JSON,
 ) -> None:
     """Say when a fact held, if it did: the most likely span, how sure that is, and the curve over time.
 
     The probability is that of the span to overlap the true one; the begin lies in the interval in 80 % of all cases.
+    A KB needs no training: its patterns are learned in seconds.
 
-    Example: timeplex when runs/sample "Angela Merkel" headOfGovernment Germany --plot when.png
+    Example: timeplex when sample "Angela Merkel" headOfGovernment Germany --explain
     """
     from timeplex.evaluation.plots import check_picture
 
     if plot is not None:
         check_picture(plot)
-    trained = options.opened(run, device, models)
-    from timeplex.answers.single import WhenAnswer
+    from timeplex.sources import is_kb
 
-    trained.triples(subject, relation, object_)  # an unknown name is told before the calibration, which takes long
-    with options.calibrating(trained):
-        found = WhenAnswer(trained, subject, relation, object_)
+    if is_kb(source):
+        found = _dated_by_patterns(source, data_dir, (subject, relation, object_))
+    else:
+        found = _dated_by_run(Path(source), device, models, (subject, relation, object_))
     why = found.reasons() if explain else []
     if plot is not None:
         found.draw(plot)
     if as_json:
-        known = _calibration(trained.calibration.when_facts, trained) | found.row | ({"why": why} if explain else {})
-        print_json({**_about(trained), **known, "curve": found.points()})
+        print_json({**found.about, **found.row, **({"why": why} if explain else {}), "curve": found.points()})
     else:
         _show_dated(found, why)
         if plot is not None:
             say(f"The curve is drawn in {plot}.")
 
 
+def _dated_by_patterns(kb: str, data_dir: Path | None, triple: tuple[str, str, str]) -> "WhenAnswer":
+    known = options.learned(kb, data_dir)
+    from timeplex.answers.single import WhenAnswer
+
+    about = {"model": "patterns", "kb": known.kb.name, "calibration": {"dev_facts": known.dates.cases}}
+    return WhenAnswer(known, *triple, about, f"the patterns of {known.kb.name}", known.note())
+
+
+def _dated_by_run(run: Path, device: str, models: list[str], triple: tuple[str, str, str]) -> "WhenAnswer":
+    trained = options.opened(run, device, models)
+    from timeplex.answers.single import WhenAnswer
+
+    trained.triples(*triple)  # an unknown name is told before the calibration, which takes long
+    with options.calibrating(trained):
+        about = {**_about(trained), **_calibration(trained.calibration.when_facts, trained)}
+        return WhenAnswer(trained, *triple, about, _named(trained), trained.calibration.note("when"))
+
+
 def _show_dated(found: "WhenAnswer", why: list[str]) -> None:
-    trained, row = found.trained, found.row
-    say(f"({row['subject']}, {row['relation']}, {row['object']}) asked of {_named(trained)}")
+    row = found.row
+    say(f"({row['subject']}, {row['relation']}, {row['object']}) asked of {found.asked_of}")
     say()
-    say(f"most likely    {span(row['begin'], row['end'])}   probability {row['probability']:.2f}")
+    if found.further:
+        say(f"stated         {row['known']}")
+    likely = "a further time" if found.further else "most likely   "
+    say(f"{likely} {span(row['begin'], row['end'])}   probability {row['probability']:.2f}")
     say(f"80 % interval  {span(row['low'], row['high'])}   for the begin")
-    say(f"known          {row['known'] or 'nothing'}")
+    if not found.further:
+        say(f"known          {row['known'] or 'nothing'}")
     say()
     bars, width = found.bars(COLUMNS)
     first, last = found.edges
@@ -127,7 +150,7 @@ def _show_dated(found: "WhenAnswer", why: list[str]) -> None:
     say()
     for number, reason in enumerate(why):
         say(f"{'        ' if number else 'because '}{reason}")
-    say(trained.calibration.note("when"))
+    say(found.note)
 
 
 def explain(

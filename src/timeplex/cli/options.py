@@ -13,6 +13,7 @@ from timeplex.errors import InputError
 from timeplex.text import counted
 
 if TYPE_CHECKING:
+    from timeplex.answers.learned import Learned
     from timeplex.answers.trained import Trained
     from timeplex.kb.facts import TemporalKB
 
@@ -20,6 +21,7 @@ KB = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
 RUN = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
+RUN_OR_KB = typer.Argument(..., metavar="RUN|KB", help="A run folder, or a KB as it is: dates need no training.")
 
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
 DATA_DIR = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
@@ -62,6 +64,18 @@ def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
 
         own_models(models)
         return load(run, device)
+
+
+def learned(kb: str, data_dir: Path | None) -> "Learned":
+    """A KB, ready to be asked without training."""
+    from timeplex.sources import read
+
+    with progress(f"reading {kb}") as report:
+        found = read(kb, data_dir=data_dir, on_progress=report)
+    with progress(f"learning the patterns of {found.name}", "steps") as report:
+        from timeplex.api import learn
+
+        return learn(found, on_progress=report)
 
 
 @contextmanager
