@@ -25,10 +25,13 @@ from timeplex.kb.split import split_randomly
 from timeplex.kb.timeline import Timeline
 from timeplex.patterns.base import Because, Evidence, TimeQueries
 from timeplex.patterns.dating import DateModel, Fitted
+from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import Describer, counted, length
 from timeplex.typing import Floats, Ints, Progress
 
 COVERAGE = 0.8
+NARROW_YEARS = 40
+"""A range of usual gaps is told if it is no wider."""
 LEAST_CASES = 20
 """With fewer dev facts nothing is calibrated."""
 LEAST_FACTS = 20
@@ -126,9 +129,20 @@ def reasons(kb: TemporalKB, model: DateModel, query: TimeQueries, begin: int, wi
     told: dict[int, str] = {}
     for value, name, why in best:
         row = why.row % len(evidence)
-        if value > max(0.0, WEAK * best[0][0]) and row not in told and len(told) < limit:
+        if value > max(0.0, WEAK * best[0][0]) and row not in told and len(told) < limit and _telling(kb, name, why):
             told[row] = _sentence(describe, name, why, int(query.r[0]), row)
     return list(told.values())
+
+
+def _telling(kb: TemporalKB, name: str, why: Because) -> bool:
+    """Whether a person would take it for a reason: a habit, a narrow range, or one that follows on another."""
+    if name == "slots":
+        return why.gap == 0 and why.anchor == "end"
+    return _is_habit(why) or (why.cases > 0 and why.high - why.low <= NARROW_YEARS * INSTANTS_A_YEAR[kb.granularity])
+
+
+def _is_habit(why: Because) -> bool:
+    return why.holds >= max(OFTEN * why.cases, 2)
 
 
 def _sentence(describe: Describer, name: str, why: Because, r: int, row: int) -> str:
@@ -141,15 +155,14 @@ def _sentence(describe: Describer, name: str, why: Because, r: int, row: int) ->
     fact += describe.date(date)
     what = describe.relation(r)
     if name == "slots":
-        return f"{fact}, and {what} follows on" if why.gap == 0 and why.anchor == "end" else f"{fact}, which is near"
+        return f"{fact}, and {what} follows on"
     when = (
         f"the same {unit}" if why.gap == 0 else f"{length(abs(why.gap), unit)} {'later' if why.gap > 0 else 'earlier'}"
     )
-    if why.cases and why.holds >= max(OFTEN * why.cases, 2):
+    what = f"the next {what}" if name == "successions" and why.gap >= 0 else what
+    if _is_habit(why):
         return f"{fact}; {what} is {when} in {why.holds:,} of {why.cases:,} cases"
-    if why.cases:
-        return f"{fact}; {what} is usually {_range(why.low, why.high, unit)} ({why.cases:,} cases)"
-    return f"{fact}, {when}"
+    return f"{fact}; {what} is usually {_range(why.low, why.high, unit)} ({why.cases:,} cases)"
 
 
 def _range(low: int, high: int, unit: str) -> str:

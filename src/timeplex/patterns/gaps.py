@@ -13,6 +13,7 @@ Each of the n other dates is an expert who says log(p / uniform) of every instan
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -190,7 +191,7 @@ class Habit:
     high: int
 
 
-def habit(seen: NDArray[np.int32], of: Buckets, gap: int) -> Habit:
+def habit(seen: NDArray[np.integer[Any]], of: Buckets, gap: int) -> Habit:
     """The habit behind a gap, from the counts of its kind, (buckets,)."""
     total = int(seen.sum())
     gaps = np.full(len(of.width), np.iinfo(np.int64).max)

@@ -19,6 +19,7 @@ from numba import njit
 from timeplex.kb import spans
 from timeplex.patterns.base import Because, Evidence, Pattern, Side, TimeQueries, register
 from timeplex.patterns.densities import buckets, smoothed
+from timeplex.patterns.gaps import habit
 from timeplex.patterns.slots import Slots
 from timeplex.typing import Bools, Features, Floats, Ints
 
@@ -38,15 +39,20 @@ class SuccessionTables:
         if counted is not None:
             next_to &= counted[one % len(evidence)] & counted[two % len(evidence)]
         one, two = one[next_to], two[next_to]
-        self.from_begin = self._table(evidence, one, two, evidence.begin)
         ended = evidence.end[one] != spans.OPEN_END
-        self.from_end = self._table(evidence, one[ended], two[ended], evidence.end)
+        self.seen: dict[Side, Ints] = {
+            "begin": self._counts(evidence, one, two, evidence.begin),
+            "end": self._counts(evidence, one[ended], two[ended], evidence.end),
+        }
+        self.from_begin, self.from_end = (
+            smoothed(seen.astype(float), self.buckets.width) for seen in self.seen.values()
+        )
 
-    def _table(self, evidence: Evidence, one: Ints, two: Ints, date: Ints) -> Features:
+    def _counts(self, evidence: Evidence, one: Ints, two: Ints, date: Ints) -> Ints:
+        """How often gaps fall into each bucket: (directed relations, buckets)."""
         width = len(self.buckets.width)
         cell = evidence.r[one] * width + self.buckets(evidence.begin[two] - date[one])
-        counts = np.bincount(cell, minlength=2 * evidence.relations * width)
-        return smoothed(counts.reshape(-1, width).astype(float), self.buckets.width)
+        return np.bincount(cell, minlength=2 * evidence.relations * width).reshape(-1, width)
 
 
 @njit(cache=True)
@@ -146,6 +152,10 @@ class Successions(Pattern):
                     values[places] = said[places]
                     fact = int(row[neighbour])
                     ended = neighbour < after and evidence.end[fact] != spans.OPEN_END
-                    date = evidence.end[fact] if ended else evidence.begin[fact]
-                    found.append(Because(fact, values, instant - int(date), "end" if ended else "begin"))
+                    anchor: Side = "end" if ended else "begin"
+                    gap = instant - int(evidence.end[fact] if ended else evidence.begin[fact])
+                    forward = gap if neighbour < after else -gap
+                    usual = habit(self.tables.seen[anchor][int(r[0])], self.tables.buckets, forward)
+                    edges = (usual.low, usual.high) if neighbour < after else (-usual.high, -usual.low)
+                    found.append(Because(fact, values, gap, anchor, usual.holds, usual.cases, *edges))
         return found
