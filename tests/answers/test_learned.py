@@ -1,0 +1,134 @@
+"""A KB that is asked without training answers as a person with the table would."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import timeplex
+from timeplex import Learned, TemporalKB
+from timeplex.patterns.base import SIDES, TimeQueries
+from timeplex.patterns.dating import DateModel, Fitted
+
+Row = tuple[str, str, str, int, int]
+
+
+def rows() -> Iterator[Row]:
+    """Governments one after the other, games every four years, marriages from both sides, births before."""
+    chance = np.random.default_rng(0)
+    for country in range(12):
+        year = 1900 + int(chance.integers(8))
+        for number in range(16):
+            who, until = f"head {country}-{number}", year + int(chance.integers(2, 11))
+            yield who, "governs", f"country {country}", year, until
+            yield who, "bornIn", f"country {country}", *[year - int(chance.integers(40, 60))] * 2
+            wed = year - int(chance.integers(5, 20))
+            yield who, "marriedTo", f"spouse {country}-{number}", wed, wed + 30
+            yield f"spouse {country}-{number}", "marriedTo", who, wed, wed + 30
+            year = until
+    for games in range(6):
+        for number in range(24):
+            yield f"town {games}-{number}", "hosted", f"games {games}", *[1900 + games % 4 + 4 * number] * 2
+            yield f"town {games}-{number}", "foundedIn", "country 0", *[int(chance.integers(1700, 1850))] * 2
+
+
+HIDDEN = [
+    ("head 3-7", "governs", "country 3"),
+    ("head 8-9", "governs", "country 8"),
+    ("spouse 5-5", "marriedTo", "head 5-5"),
+    ("town 2-11", "hosted", "games 2"),
+    ("town 4-7", "hosted", "games 4"),
+]
+
+
+@pytest.fixture(scope="module")
+def kb() -> TemporalKB:
+    return timeplex.read([row for row in rows() if row[:3] not in HIDDEN])
+
+
+@pytest.fixture(scope="module")
+def learned(kb: TemporalKB) -> Learned:
+    return timeplex.learn(kb)
+
+
+@pytest.mark.parametrize("asked", HIDDEN)
+def test_what_the_table_shows_is_answered(learned: Learned, asked: tuple[str, str, str]) -> None:
+    truth = next(row for row in rows() if row[:3] == asked)
+    answer = learned.when(*asked).row(0, named=True)
+    assert (int(answer["begin"]), int(answer["end"])) == truth[3:]
+    assert int(answer["low"]) <= truth[3] <= int(answer["high"])
+    assert answer["known"] is None
+
+
+def test_reasons_name_the_facts_behind(learned: Learned) -> None:
+    asked = HIDDEN[0]
+    begin = int(learned.when(*asked)["begin"][0])
+    s, r, o = (int(number[0]) for number in learned.triples(*asked))
+    said = learned.dating_reasons(s, r, o, begin, (begin - 30, begin + 30), 4)
+    assert any(f"head 3-6 governs country 3 ended {begin}" in sentence for sentence in said)
+    mirrored = HIDDEN[2]
+    begin = int(learned.when(*mirrored)["begin"][0])
+    s, r, o = (int(number[0]) for number in learned.triples(*mirrored))
+    said = learned.dating_reasons(s, r, o, begin, (begin - 30, begin + 30), 1)
+    assert said[0].startswith(f"head 5-5 marriedTo spouse 5-5 began {begin}; marriedTo is the same year in ")
+
+
+def test_what_is_stated_is_told_as_stated(learned: Learned) -> None:
+    answer = learned.when("head 1-4", "governs", "country 1").row(0, named=True)
+    stated = next(row for row in rows() if row[:3] == ("head 1-4", "governs", "country 1"))
+    assert answer["known"] == f"{stated[3]}–{stated[4]}"
+
+
+def test_a_curve_is_a_distribution_that_the_span_stands_out_of(learned: Learned) -> None:
+    curve = learned.curve(*HIDDEN[0])
+    assert curve.probability.sum() == pytest.approx(1)
+    truth = next(row for row in rows() if row[:3] == HIDDEN[0])
+    inside = (curve.instants >= truth[3]) & (curve.instants <= truth[4])
+    assert curve.probability[inside].sum() > 0.5
+
+
+def test_the_shares_of_facts_sum_to_the_features(kb: TemporalKB, learned: Learned) -> None:
+    model = learned.dates.model
+    facts = kb.facts[::97]
+    queries = TimeQueries.of(facts, np.arange(len(kb.facts))[::97])
+    for at in range(len(facts)):
+        place = (37 * at) % len(model.evidence.axis)
+        for side in SIDES:
+            for pattern in model.fitted.patterns:
+                features = pattern.years(queries[at : at + 1], side)[0, :, place]
+                shares = [because.values for because in pattern.because(queries[at : at + 1], side, place)]
+                assert np.allclose(features, sum(shares, np.zeros(len(features))), atol=1e-4), pattern.name
+
+
+def test_a_fact_does_not_vouch_for_itself(kb: TemporalKB, learned: Learned) -> None:
+    """A planted fact far from all others is not dated by what it says itself, whether it is removed or left out."""
+    planted = timeplex.read(
+        [*(row for row in rows() if row[:3] not in HIDDEN), ("stranger", "governs", "country 0", 1700, 1700)]
+    )
+    del kb
+    from timeplex.patterns.base import Evidence
+
+    everything = Evidence.of(planted, planted.facts)
+    own = int(np.flatnonzero(planted.facts.begin == 1700)[0])
+    asked = planted.facts[own : own + 1]
+    fitted = Fitted.of(everything, np.arange(len(everything)) != own)
+    model = DateModel(everything, fitted, learned.dates.model.weights)
+    alone, left_out = (model.begins(TimeQueries.of(asked, number)) for number in (None, np.array([own])))
+    there = int(np.searchsorted(everything.axis, 1700))
+    assert left_out[0, there] < alone[0, there]
+    assert left_out[0, there] < 0.01
+
+
+def test_the_same_kb_gives_the_same_answers(kb: TemporalKB, learned: Learned) -> None:
+    columns = list(zip(*HIDDEN, strict=True))
+    again = timeplex.learn(kb).when(*map(list, columns))
+    assert again.equals(learned.when(*map(list, columns)))
+
+
+def test_a_kb_without_enough_facts_answers_uncalibrated() -> None:
+    few = timeplex.learn(
+        [("Ada", "bornIn", "London", 1815), ("Ada", "diedIn", "London", 1852), ("Bob", "bornIn", "Rome", 1900)]
+    )
+    answer = few.when("Bob", "bornIn", "London").row(0, named=True)
+    assert 0 <= answer["probability"] <= 1
+    assert "not calibrated" in few.note()
