@@ -57,9 +57,7 @@ class CandidateDates(Pattern):
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _scores(
-    links: Graph, pair: Ints, ratio: Features, role: Ints, date: Ints, own: Ints, out: Features
-) -> None:
+def _scores(links: Graph, pair: Ints, ratio: Features, role: Ints, date: Ints, own: Ints, out: Features) -> None:
     for q in range(len(role)):
         if date[q] == spans.OPEN_BEGIN or date[q] == spans.OPEN_END:
             continue

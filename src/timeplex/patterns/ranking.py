@@ -95,7 +95,7 @@ class LinkModel:
         found = np.empty((len(queries), self.evidence.entities))
         for block in blocks(len(queries)):
             rows = self.rows(queries[block])
-            linear = self._linear(rows, queries.r[block])
+            linear = linear_scores(self.weights, rows, queries.r[block])
             found[block] = linear + self._again(rows, linear)
         return found
 
@@ -106,11 +106,8 @@ class LinkModel:
         added = rows[place, :, candidates] * self.weights.of(queries.r)
         parts = dict(zip(self.features, added.T, strict=True))
         if self.trees is not None:
-            parts["trees"] = self._again(rows, self._linear(rows, queries.r))[place, candidates]
+            parts["trees"] = self._again(rows, linear_scores(self.weights, rows, queries.r))[place, candidates]
         return parts
-
-    def _linear(self, rows: Features, r: Ints) -> Floats:
-        return np.matmul(self.weights.of(r)[:, None], rows)[:, 0]
 
     def _again(self, rows: Features, linear: Floats) -> Floats:
         """What trees add: their sum for the best hundred; for the others, as much as keeps them below: (n, entities)."""
@@ -206,10 +203,12 @@ class Course:
         for block in blocks(len(questions)):
             some = questions[block]
             rows = feature_rows(patterns, some.queries, extra)
-            score = None if weights is None else np.matmul(weights.of(some.queries.r)[:, None], rows)[:, 0]
+            score = None if weights is None else linear_scores(weights, rows, some.queries.r)
             found.append(some.pools(rows, score, best, others, rng))
         width = len(feature_names(patterns)) + (extra is not None)
-        none = Pools(*(np.empty((0, 1 + best + others, *more), np.float32) for more in ((width,), ())), np.empty(0, np.int64))
+        none = Pools(
+            *(np.empty((0, 1 + best + others, *more), np.float32) for more in ((width,), ())), np.empty(0, np.int64)
+        )
         return sum(found[1:], found[0]) if found else none
 
     def model(self, rows: Bools | None = None, *, trees: bool = True) -> LinkModel:
@@ -228,7 +227,7 @@ class Course:
         for block in blocks(len(questions)):
             some = questions[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
-            linear = model._linear(rows, some.queries.r)
+            linear = linear_scores(model.weights, rows, some.queries.r)
             offset = some.offsets(self.evidence.entities)
             best = best_of(linear, AGAIN)
             hit, place = np.nonzero(best == some.gold[:, None])
@@ -303,7 +302,12 @@ class Questions:
         drawn = (place >= 0) & (place < 1)
         rest = ((order >= 0) & (order < 1)).sum(1, keepdims=True)
         chosen = np.take_along_axis(offset, pool, 1)
-        chosen = np.where(drawn, chosen + np.log(rest / np.maximum(drawn.sum(1, keepdims=True), 1), where=rest > 0, out=np.zeros(rest.shape)), chosen)
+        chosen = np.where(
+            drawn,
+            chosen
+            + np.log(rest / np.maximum(drawn.sum(1, keepdims=True), 1), where=rest > 0, out=np.zeros(rest.shape)),
+            chosen,
+        )
         chosen[:, 0] = 0
         features = np.take_along_axis(rows, pool[:, None], 2).transpose(0, 2, 1)
         missing = 1 + best + others - size
@@ -335,10 +339,21 @@ def feature_names(patterns: Sequence[Pattern]) -> tuple[str, ...]:
 
 def feature_rows(patterns: Sequence[Pattern], queries: LinkQueries, extra: Extra | None = None) -> Features:
     """All features of all entities, the extra one last: (n, features, entities)."""
-    found = [pattern.candidates(queries) for pattern in patterns]
+    width = len(feature_names(patterns))
+    rows = np.empty((len(queries), width + (extra is not None), patterns[0].evidence.entities), np.float32)
+    place = 0
+    for pattern in patterns:
+        rows[:, place : place + len(pattern.candidate_features)] = pattern.candidates(queries)
+        place += len(pattern.candidate_features)
     if extra is not None:
-        found.append(np.asarray(extra(queries), np.float32)[:, None])
-    return np.concatenate(found, axis=1)
+        rows[:, width] = extra(queries)
+    return rows
+
+
+def linear_scores(weights: Weights, rows: Features, r: Ints) -> Floats:
+    """Σ_k (w_k + v_{r,k}) f_k of all entities: (n, entities)."""
+    found = np.matmul(weights.of(r)[:, None].astype(np.float32), rows)[:, 0]
+    return found.astype(np.float64)
 
 
 def tree_features(rows: Features, linear: Floats, best: Ints) -> Features:

@@ -43,7 +43,9 @@ Cells = tuple[Ints, Ints, Ints]
 class Rules(Pattern):
     """Confidences of all cells that occur in the evidence; see the module."""
 
-    candidate_features = tuple(f"{kind} of rules of length {n}" for n in range(1, LENGTHS + 1) for kind in ("sum", "best"))
+    candidate_features = tuple(
+        f"{kind} of rules of length {n}" for n in range(1, LENGTHS + 1) for kind in ("sum", "best")
+    )
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
