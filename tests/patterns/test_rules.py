@@ -99,8 +99,7 @@ def test_entities_with_very_many_facts_are_not_walked_through() -> None:
         rows = [(1 + each, 0, 0, 1900, 1900) for each in range(neighbours)]  # all live in town 0 …
         rows += [(1 + each, 1, neighbours + 1, 1900, 1900) for each in range(neighbours)]  # … and like the same
         evidence = Evidence(facts_of(rows), neighbours + 2, 2, 1900, 1900)
-        query = LinkQueries(np.array([1]), np.array([0 + 2]), np.array([1900]), np.array([1900]))
-        query = LinkQueries(np.array([1]), np.array([1]), np.array([1900]), np.array([1900]))
+        query = LinkQueries(*(np.array([value]) for value in (1, 1, 1900, 1900)))
         return bool(Rules(evidence).candidates(query)[0, 2:].any())
 
     assert reached(200)
