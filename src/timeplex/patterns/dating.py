@@ -117,6 +117,12 @@ def _loss(
     return loss
 
 
+def _spread(x: Features) -> Floats:
+    """The standard deviation of each feature over answers, on average over queries: (features,)."""
+    deviations = [x[part].std(2, dtype=np.float64) for part in _blocks(len(x), BLOCK)]
+    return np.asarray(np.concatenate(deviations).mean(0)) if deviations else np.ones(x.shape[1])
+
+
 def _active(x: Features, low: Ints) -> Bools:
     """Which features tell answers apart: (n, features)."""
     active = np.empty(x.shape[:2], np.bool_)
@@ -155,7 +161,7 @@ def fit_weights(
     """
     features = x.shape[1]
     if start is None:
-        spread = x.std(2).mean(0) if len(x) else np.ones(features)
+        spread = _spread(x)
         start = Weights(np.zeros(features), np.zeros((relations, features)), np.where(spread > 1e-6, spread, 1.0))
     if len(x) == 0:
         return start
