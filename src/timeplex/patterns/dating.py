@@ -88,32 +88,29 @@ def _loss(
     the others say the same of every answer, and nothing by that.
     """
     queries, features, answers = x.shape
-    loss = 0.0
-    logits = np.empty(answers, x.dtype)
+    loss, space, zero = 0.0, np.empty(answers, x.dtype), x.dtype.type(0)
     for query in range(queries):
-        begin, here = low[query], width[query if len(width) > 1 else 0]
+        low_, relation = low[query], r[query]
+        here, logits = width[query if len(width) > 1 else 0, low_:], space[low_:]
         logits[:] = 0
         for k in range(features):
             if active[query, k]:
-                weight = weights[r[query], k]
-                for a in range(begin, answers):
-                    logits[a] += weight * x[query, k, a]
-        most = logits[begin]
-        for a in range(begin, answers):
-            most = max(most, logits[a])
-        right = float(logits[gold[query]] - most)
+                row, weight = x[query, k, low_:], weights[relation, k]
+                for a in range(len(row)):
+                    logits[a] += weight * row[a]
+        most = logits.max()
+        right = float(logits[gold[query] - low_] - most)
         total = 0.0
-        for a in range(begin, answers):
+        for a in range(len(logits)):
             logits[a] = np.exp(logits[a] - most) * here[a]
             total += logits[a]
         loss -= min(max(right - np.log(total), -700.0), 0.0)
-        share = x.dtype.type(1 / total)
         for k in range(features):
             if active[query, k]:
-                expected = x.dtype.type(0)
-                for a in range(begin, answers):
-                    expected += logits[a] * x[query, k, a]
-                gradient[r[query], k] += expected * share - x[query, k, gold[query]]
+                row, expected = x[query, k, low_:], zero
+                for a in range(len(row)):
+                    expected += logits[a] * row[a]
+                gradient[relation, k] += expected / total - row[gold[query] - low_]
     return loss
 
 
@@ -513,7 +510,7 @@ def _decode(axis: Ints, places: Ints, likely: Floats, ends: Floats, begin: Ints,
     instants, top = ends.shape[2], begin.shape[1]
     for query in range(len(ends)):
         here = axis[query if len(axis) > 1 else 0]
-        span, mass = _likeliest(likely[query], ends[query])
+        span, mass = _likeliest(likely[query], ends[query], SUPPORT)
         low, high = here[places[query][span // instants]], here[span % instants]
         total = min(CANDIDATES, len(span))
         worth = np.zeros(total)
@@ -530,8 +527,8 @@ def _decode(axis: Ints, places: Ints, likely: Floats, ends: Floats, begin: Ints,
 
 
 @njit(cache=True, nogil=True)
-def _likeliest(likely: Floats, ends: Floats) -> tuple[Ints, Floats]:
-    """The `SUPPORT` likeliest spans as begin · instants + end, and their Pr, best first."""
+def _likeliest(likely: Floats, ends: Floats, support: int) -> tuple[Ints, Floats]:
+    """The `support` likeliest spans as begin · instants + end, and their Pr, best first."""
     begins, instants = ends.shape
     most = 0.0
     for at in range(begins):
@@ -547,10 +544,10 @@ def _likeliest(likely: Floats, ends: Floats) -> tuple[Ints, Floats]:
             if value > least:
                 span[count], mass[count] = at * instants + last, value
                 count += 1
-    if count > SUPPORT:
-        least = np.partition(mass[:count], count - SUPPORT)[count - SUPPORT]
+    if count > support:
+        least = np.partition(mass[:count], count - support)[count - support]
         kept = np.flatnonzero(mass[:count] >= least)
     else:
         kept = np.arange(count)
-    order = kept[np.argsort(-mass[kept], kind="mergesort")][:SUPPORT]
+    order = kept[np.argsort(-mass[kept], kind="mergesort")][:support]
     return span[order], mass[order]
