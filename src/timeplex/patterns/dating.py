@@ -244,6 +244,12 @@ class Cases:
     low: Ints
     width: Ints
 
+    def weights(
+        self, relations: int, start: Weights | None = None, shared: float = SHARED, own: float = OWN
+    ) -> Weights:
+        """The weights that suit them best."""
+        return fit_weights(self.x, self.gold, self.r, relations, self.low, self.width, start, shared, own)
+
 
 def asked(fitted: Fitted, evidence: Evidence, facts: Facts, own: Ints) -> TimeQueries:
     """Questions made of facts with both ends known, on an axis that has their own dates too."""
@@ -354,9 +360,9 @@ class DateModel:
         own = np.full(len(dev), -1)
         weights: dict[Side, Weights] = {}
         for side in SIDES:
-            of = _collect(self.evidence, [(self.fitted, dev, own)], side)
+            of = [(self.fitted, dev, own)]
             start, relations = self.weights[side], self.evidence.relations
-            weights[side] = fit_weights(of.x, of.gold, of.r, relations, of.low, of.width, start, pull, pull)
+            weights[side] = _collect(self.evidence, of, side).weights(relations, start, pull, pull)
         return DateModel(self.evidence, self.fitted, weights)
 
     def begins(self, queries: TimeQueries) -> Floats:
@@ -439,8 +445,7 @@ def _learn(evidence: Evidence, names: tuple[str, ...] | None, on_progress: Progr
             on_progress(each + 1, FOLDS + len(SIDES))
     weights: dict[Side, Weights] = {}
     for at, side in enumerate(SIDES):
-        of = _collect(evidence, parts, side)
-        weights[side] = fit_weights(of.x, of.gold, of.r, evidence.relations, of.low, of.width)
+        weights[side] = _collect(evidence, parts, side).weights(evidence.relations)
         if on_progress is not None:
             on_progress(FOLDS + at + 1, FOLDS + len(SIDES))
     return weights
