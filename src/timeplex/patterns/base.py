@@ -2,7 +2,7 @@
 
 A pattern is fitted on facts, and says what it sees in *features*, rows of numbers that a learner weighs:
 
-    years(queries, side)    a row over the instants of the axis for the begin, or the end, of (s, r, o)
+    years(queries, side)    a row over instants for the begin, or the end, of (s, r, o)
     candidates(queries)     a row over all entities for (x, r, ?, T)
 
 A feature is 0 where the pattern has nothing to say, higher where it speaks for an answer; it is never NaN or infinite.
@@ -30,28 +30,70 @@ Side = Literal["begin", "end"]
 SIDES: tuple[Side, Side] = ("begin", "end")
 
 
-MOST_INSTANTS = 4096
-"""The most instants of an axis; a longer one has cells of several instants, of which the first stands for all."""
+MOST_INSTANTS = 1024
+"""An axis of up to so many instants has them all; a longer one has `CELLS` cells of several instants each."""
+CELLS = 512
 TAIL = 0.02
 """The share of the earliest dates around which the axis has the dates that occur, and no others."""
 
 
-def axis_of(facts: Facts, granularity: Granularity) -> Ints:
-    """The instants that a date is looked for among, in order.
+def axis_of(facts: Facts, granularity: Granularity) -> tuple[Ints, Ints]:
+    """The instants that a date is looked for among, in order, and how many instants each stands for: (axis,) each.
 
     All instants from where the dates become frequent to the last plausible one, and before and after that the dates
-    that occur: a KB with one fact of the year 100 has no need for all years between.
+    that occur: a KB with one fact of the year 100 has no need for all years between. A long axis has cells, of which
+    the first instant stands for all until a question is looked at more closely (`TimeQueries.axis`).
     """
     dates = np.sort(np.concatenate([facts.begin[facts.has_begin], facts.end[facts.has_end]]).astype(np.int64))
     if len(dates) == 0:
-        return np.zeros(1, np.int64)
+        return np.zeros(1, np.int64), np.ones(1, np.int64)
     low = int(dates[int(TAIL * len(dates))])
     high = min(int(dates[-1]), plausible_range(dates, np.ones(len(dates), np.int64), granularity)[1])
     low, high = min(low, high), max(low, high)
-    step = -(-(high - low + 1) // MOST_INSTANTS)
+    count = high - low + 1
+    step = 1 if count <= MOST_INSTANTS else -(-count // CELLS)
     outside = np.unique(dates[(dates < low) | (dates > high)])
-    some = outside[:: -(-len(outside) // MOST_INSTANTS)] if len(outside) else outside
-    return np.unique(np.concatenate([some, np.arange(low, high + 1, step)]))
+    some = outside[:: -(-len(outside) // CELLS)] if len(outside) else outside
+    cells = np.arange(low, high + 1, step)
+    width = np.minimum(step, high + 1 - cells)
+    before = some < low
+    axis = np.concatenate([some[before], cells, some[~before]])
+    return axis, np.concatenate([np.ones(before.sum(), np.int64), width, np.ones((~before).sum(), np.int64)])
+
+
+class Rows(Index):
+    """The 2n rows of an evidence by key; those of a key by date, so that the order of facts does not matter."""
+
+    def __init__(self, keys: Ints, by_date: Ints) -> None:
+        super().__init__(keys[by_date])
+        self.order = by_date[self.order]
+
+    @cached_property
+    def place(self) -> Ints:
+        """Where each row stands in `order`: (2n,)."""
+        place = np.empty(len(self.order), np.int64)
+        place[self.order] = np.arange(len(self.order))
+        return place
+
+    def others(self, keys: Ints, own: Ints, most: int) -> tuple[Ints, Ints]:
+        """All pairs (position in `keys`, row that has this key and is not of the fact `own`), by position.
+
+        Of a key with more than `most` such rows so many are taken, spread evenly over all.
+        """
+        start, stop = self.ranges(keys)
+        size, facts = stop - start, len(self.order) // 2
+        if facts == 0:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        twice = np.sort(self.place[np.stack([own, own + facts])], axis=0)  # own = −1 is masked in the next line
+        inside = (own >= 0) & (twice >= start) & (twice < stop)
+        left = size - inside.sum(0)
+        taken = np.minimum(left, most)
+        position = np.repeat(np.arange(len(keys)), taken)
+        nth = np.arange(len(position)) - np.repeat(np.cumsum(taken) - taken, taken)
+        at = start[position] + nth * left[position] // np.maximum(taken[position], 1)
+        for skipped, is_inside in zip(twice, inside, strict=True):
+            at += is_inside[position] & (at >= skipped[position])
+        return position, self.order[at]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +111,11 @@ class Evidence:
     last: int
     granularity: Granularity = Granularity.YEAR
     axis: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    width: Ints = field(default_factory=lambda: np.ones(1, np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.width) != len(self.axis):
+            object.__setattr__(self, "width", np.ones(len(self.axis), np.int64))
 
     @classmethod
     def of(cls, kb: TemporalKB, facts: Facts | None = None) -> "Evidence":
@@ -76,12 +123,16 @@ class Evidence:
         timeline = kb.timeline("calendar")
         first, last = (timeline.first, timeline.last) if len(timeline) else (0, 0)
         facts = kb.train if facts is None else facts
-        axis = axis_of(facts, kb.granularity)
-        return cls(facts, len(kb.entities), len(kb.relations), first, last, kb.granularity, axis)
+        cells = axis_of(facts, kb.granularity)
+        return cls(facts, len(kb.entities), len(kb.relations), first, last, kb.granularity, *cells)
 
     def without(self, rows: Any) -> "Evidence":
         """The same with some facts really removed, given as a mask (n,)."""
         return replace(self, facts=self.facts[~rows])
+
+    def only(self, counted: Bools | None) -> "Evidence":
+        """The facts in `counted`, a mask (n,): what a pattern counts; all if None."""
+        return self if counted is None else self.without(~counted)
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -130,19 +181,33 @@ class Evidence:
         return np.where(queries.own >= 0, gold, -1)
 
     @cached_property
-    def by_entity(self) -> Index:
+    def _by_date(self) -> Ints:
+        return np.lexsort((self.y, self.x, self.r, self.end, self.begin))
+
+    def rows_by(self, keys: Ints) -> Rows:
+        """The 2n rows by keys (2n,) of any kind."""
+        return Rows(keys, self._by_date)
+
+    @cached_property
+    def by_entity(self) -> Rows:
         """The 2n rows by x."""
-        return Index(self.x)
+        return self.rows_by(self.x)
 
 
 @dataclass(frozen=True, eq=False)
 class TimeQueries:
-    """When did (s, r, o) begin and end? Arrays (n,); `own` is the fact of the evidence that it is, −1: none."""
+    """When did (s, r, o) begin and end? Arrays (n,); `own` is the fact of the evidence that it is, −1: none.
+
+    axis   the instants that each query is asked about, in order, (n, instants); those of the evidence if it is None
+    width  how many instants each stands for, likewise; 0: none, it only fills up the row
+    """
 
     s: Ints
     r: Ints
     o: Ints
     own: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    axis: Ints | None = None
+    width: Ints | None = None
 
     def __post_init__(self) -> None:
         for name in ("s", "r", "o", "own"):
@@ -159,7 +224,17 @@ class TimeQueries:
         return len(self.s)
 
     def __getitem__(self, rows: Any) -> "TimeQueries":
-        return TimeQueries(self.s[rows], self.r[rows], self.o[rows], self.own[rows])
+        axis = None if self.axis is None else self.axis[rows]
+        width = None if self.width is None else self.width[rows]
+        return TimeQueries(self.s[rows], self.r[rows], self.o[rows], self.own[rows], axis, width)
+
+    def instants(self, evidence: Evidence) -> Ints:
+        """The instants that rows are over: (n, instants), or (1, instants) if they are the same for all."""
+        return evidence.axis[None] if self.axis is None else self.axis
+
+    def widths(self, evidence: Evidence) -> Ints:
+        """How many instants each of them stands for, likewise."""
+        return evidence.width[None] if self.width is None else self.width
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,13 +309,17 @@ class Pattern:
         self.evidence = evidence
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
-        """What speaks for each instant as begin or end: (n, year features, axis), float32."""
+        """What speaks for each of `queries.instants` as begin or end: (n, year features, instants), float32."""
         raise NotImplementedError
 
     def because(self, query: TimeQueries, side: Side, at: int) -> "list[Because]":
         """What is behind the features of one question at a place of the axis; summed, they are the features there."""
         said = self.years(query, side)[0, :, at]
         return [Because(-1, said.astype(float))] if said.any() else []
+
+    def points(self, queries: TimeQueries, side: Side) -> tuple[Ints, Ints, Floats]:
+        """The instants that it points at, where a day more or less makes a difference: (query, instant, how much)."""
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
 
     def candidates(self, queries: LinkQueries) -> Features:
         """What speaks for each entity as an answer: (n, candidate features, entities), float32."""

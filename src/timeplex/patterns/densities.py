@@ -3,8 +3,8 @@
 A gap d = t − t′ falls into a *bucket*: one an instant up to `EXACT` either way, wider ones beyond (5 % each), and for
 days the anniversaries of the next decades. With n cases of a kind, counts c(d), and Laplace kernels of two widths,
 
-    wide(d)    the counts spread with scale 12, as shares
-    narrow(d)  (counts spread with scale 2 + 10 · wide(d)) / (n + 10)
+    wide(d)    (the counts spread with scale 12 + uniform) / (n + 1)
+    narrow(d)  (the counts spread with scale 2 + 10 · wide(d)) / (n + 10)
     p(d)       0.95 · (c(d) + 20 · narrow(d)) / (n + 20) + 0.05 · uniform
 
 What is kept is log(p / uniform): 0 says nothing.
@@ -25,6 +25,8 @@ REACH = 20_000
 NARROW, WIDE = 2.0, 12.0
 NARROW_CASES, WIDE_CASES = 20.0, 10.0
 ANYTHING = 0.05
+SPIKES = 6
+BLOCK = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +60,7 @@ def buckets(granularity: Granularity) -> Buckets:
     return Buckets(reach, of.astype(np.int64), np.bincount(of).astype(float))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _laplace(counts: Floats, scale: float) -> Floats:
     """Each row spread by a Laplace kernel that sums to one: a decaying sum from either side."""
     decay = np.exp(-1.0 / scale)
@@ -79,9 +81,21 @@ def _laplace(counts: Floats, scale: float) -> Floats:
 
 def smoothed(counts: Floats, width: Floats) -> Features:
     """log(p / uniform) of each bucket from its counts: (kinds, buckets) in and out."""
-    cases = counts.sum(1, keepdims=True)
+    table = np.empty(counts.shape, np.float32)
     uniform = width / width.sum()
-    wide = (_laplace(counts, WIDE) + uniform) / (cases + 1)
-    narrow = (_laplace(counts, NARROW) + WIDE_CASES * wide) / (cases + WIDE_CASES)
-    share = (counts + NARROW_CASES * narrow) / (cases + NARROW_CASES)
-    return np.asarray(np.log((1 - ANYTHING) * share / uniform + ANYTHING), np.float32)
+    for at in range(0, len(counts), BLOCK):  # so that what lies between takes little room
+        here = counts[at : at + BLOCK]
+        cases = here.sum(1, keepdims=True)
+        wide = (_laplace(here, WIDE) + uniform) / (cases + 1)
+        narrow = (_laplace(here, NARROW) + WIDE_CASES * wide) / (cases + WIDE_CASES)
+        share = (here + NARROW_CASES * narrow) / (cases + NARROW_CASES)
+        table[at : at + BLOCK] = np.log((1 - ANYTHING) * share / uniform + ANYTHING)
+    return table
+
+
+def spikes(table: Features, of: Buckets) -> Ints:
+    """The gaps of `SPIKES` buckets of one instant in which each kind is densest: (kinds, at most `SPIKES`)."""
+    gap = np.unique(of.of, return_index=True)[1] - of.reach
+    single = np.flatnonzero(of.width[1:-1] == 1) + 1  # the outermost ones stand for all that lies beyond
+    densest = np.argsort(-table[:, single], axis=1, kind="stable")[:, :SPIKES]
+    return np.asarray(gap[single[densest]], np.int64)

@@ -4,7 +4,7 @@ The date t of (s, r, o), its begin or its end, is compared with the dates t′ o
 of gap is (relation and role of the entity in the fact, relation and role in the other, begin or end of the other); its
 density p(t − t′) is learned from all facts (`densities`). Entities with many facts count less: 1 / √facts.
 
-Each of the n other dates is an expert who says log(p / uniform) of every instant. Four ways to hear them:
+Each of the n other dates is an expert who says log(p / uniform) of every instant. Five ways to hear them:
 
     product   Σ log p · min(n, 2.5) / n, apart for other facts of the same relation and role, and for the rest
     mixture   log of the mean of p
@@ -20,17 +20,16 @@ from numba import njit
 from numpy.typing import NDArray
 
 from timeplex.kb import spans
-from timeplex.kb.facts import Index
-from timeplex.patterns.base import Because, Evidence, Pattern, Side, TimeQueries, register
-from timeplex.patterns.densities import Buckets, buckets, smoothed
-from timeplex.typing import Bools, Features, Ints
+from timeplex.patterns.base import Because, Evidence, Pattern, Rows, Side, TimeQueries, register
+from timeplex.patterns.densities import Buckets, buckets, smoothed, spikes
+from timeplex.typing import Bools, Features, Floats, Ints
 
 HEARD = 2.5
 """So many independent experts are heard in full; more of them say no more than so many."""
-MOST_KINDS = 20_000
+MOST_KINDS = 8_000
 """Kinds with a table of their own; rarer ones share that of the relation and role alone."""
 MOST_OTHERS = 256
-"""At most so many other facts of an entity are looked at (those next to each other in an order like chance)."""
+"""At most so many other facts of an entity are looked at, evenly spread in the order of their dates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,32 +55,25 @@ class GapTables:
         self.evidence, self.side = evidence, side
         self.buckets: Buckets = buckets(evidence.granularity)
         self._directed = 2 * evidence.relations
-        date = _dates(evidence, side)
-        known = (date != spans.OPEN_BEGIN) & (date != spans.OPEN_END)
-        if counted is not None:
-            known &= np.tile(counted, 2)
-        target = np.flatnonzero(known)
-        place, other, anchor, at = self._others(evidence.x[target], target % len(evidence))
-        if counted is not None:
-            kept = counted[other % len(evidence)]
-            place, other, anchor, at = place[kept], other[kept], anchor[kept], at[kept]
+        counting = evidence.only(counted)
+        date = counting.begin if side == "begin" else counting.end
+        target = np.flatnonzero((date != spans.OPEN_BEGIN) & (date != spans.OPEN_END))
+        place, other, anchor, at = _others(counting, counting.x[target], target % max(len(counting), 1))
         row = target[place]
-        code = self._code(evidence.r[row], evidence.r[other], anchor)
-        codes, cases = np.unique(code, return_counts=True)
-        frequent = np.sort(codes[np.argsort(-cases, kind="stable")[:MOST_KINDS]])
-        self.codes = frequent
-        first, past = evidence.by_entity.ranges(evidence.x[row])
+        r, other = counting.r[row], counting.r[other]
+        codes, cases = np.unique(self._code(r, other, anchor), return_counts=True)
+        self.codes = np.sort(codes[np.argsort(-cases, kind="stable")[:MOST_KINDS]])
+        first, past = counting.by_entity.ranges(counting.x[row])
         weight = 1 / np.sqrt(np.maximum(past - first - 1, 1))
-        width = len(self.buckets.width)
-        bucket = self.buckets(date[row] - at)
-        counts = np.zeros((len(frequent) + self._directed, width))
-        kind = self.kinds(evidence.r[row], evidence.r[other], anchor)
-        np.add.at(counts.reshape(-1), kind * width + bucket, weight)
-        np.add.at(counts.reshape(-1), (len(frequent) + evidence.r[row]) * width + bucket, weight)
-        self.table = smoothed(counts, self.buckets.width)
-        seen = np.bincount(kind * width + bucket, minlength=counts.size).astype(np.int32)
-        seen += np.bincount((len(frequent) + evidence.r[row]) * width + bucket, minlength=counts.size).astype(np.int32)
-        self.seen = seen.reshape(counts.shape)
+        kind, width = self.kinds(r, other, anchor), len(self.buckets.width)
+        kinds = len(self.codes) + self._directed
+        own = kind < len(self.codes)  # a rare kind has only the table of its relation and role, and counts there once
+        cell = np.concatenate([kind[own], len(self.codes) + r]) * width
+        cell += np.concatenate([(bucket := self.buckets(date[row] - at))[own], bucket])
+        counts = np.bincount(cell, np.concatenate([weight[own], weight]), kinds * width)
+        self.table = smoothed(np.asarray(counts, float).reshape(kinds, width), self.buckets.width)
+        self.share = np.exp(self.table)
+        self.seen = np.bincount(cell, minlength=kinds * width).reshape(kinds, width)
 
     def _code(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
         return (r * self._directed + other) * 2 + anchor
@@ -94,23 +86,9 @@ class GapTables:
         where = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
         return np.where(self.codes[where] == code, where, len(self.codes) + r)
 
-    def _others(self, x: Ints, own: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-        """All (place in x, row of another fact of that entity, 0 begin or 1 end, its date)."""
-        evidence = self.evidence
-        place, row = some_matches(evidence.by_entity, x)
-        kept = row % max(len(evidence), 1) != own[place]
-        place, row = place[kept], row[kept]
-        begin, end = evidence.begin[row], evidence.end[row]
-        ends = (end != spans.OPEN_END) & (end != begin)
-        begins = begin != spans.OPEN_BEGIN
-        place = np.concatenate([place[begins], place[ends]])
-        at = np.concatenate([begin[begins], end[ends]])
-        anchor = np.repeat([0, 1], [begins.sum(), ends.sum()])
-        return place, np.concatenate([row[begins], row[ends]]), anchor, at
-
     def experts(self, x: Ints, r: Ints, own: Ints) -> Experts:
         """What the other facts of entities x say of facts in which they have the directed relations r: (n,)."""
-        place, row, anchor, at = self._others(x, own)
+        place, row, anchor, at = _others(self.evidence, x, own)
         order = np.argsort(place, kind="stable")
         place, row, anchor, at = place[order], row[order], anchor[order], at[order]
         start = np.searchsorted(place, np.arange(len(x) + 1))
@@ -118,64 +96,71 @@ class GapTables:
         return Experts(start, self.kinds(r[place], other, anchor), at, other == r[place], row, anchor)
 
 
-def some_matches(index: Index, keys: Ints) -> tuple[Ints, Ints]:
-    """`index.matches` with at most `MOST_OTHERS` rows a key, spread over all it has."""
-    start, stop = index.ranges(keys)
-    size = stop - start
-    taken = np.minimum(size, MOST_OTHERS)
-    place = np.repeat(np.arange(len(keys)), taken)
-    nth = np.arange(len(place)) - np.repeat(np.cumsum(taken) - taken, taken)
-    return place, index.order[start[place] + nth * size[place] // np.maximum(taken[place], 1)]
+def _others(evidence: Evidence, x: Ints, own: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """All (place in x, row of another fact of that entity, 0 begin or 1 end, its date)."""
+    return dates_of(evidence, *some_matches(evidence.by_entity, x, own))
 
 
-def _dates(evidence: Evidence, side: Side) -> Ints:
-    return evidence.begin if side == "begin" else evidence.end
+def dates_of(evidence: Evidence, place: Ints, row: Ints) -> tuple[Ints, Ints, Ints, Ints]:
+    """The known dates of rows: (place, row, 0 begin or 1 end, date); what happened in an instant has one date."""
+    begin, end = evidence.begin[row], evidence.end[row]
+    ends = (end != spans.OPEN_END) & (end != begin)
+    begins = begin != spans.OPEN_BEGIN
+    anchor = np.repeat([0, 1], [begins.sum(), ends.sum()])
+    at = np.concatenate([begin[begins], end[ends]])
+    return np.concatenate([place[begins], place[ends]]), np.concatenate([row[begins], row[ends]]), anchor, at
 
 
-@njit(cache=True)
+def some_matches(index: Rows, keys: Ints, own: Ints) -> tuple[Ints, Ints]:
+    """At most `MOST_OTHERS` rows a key, spread over all it has, without the query's own fact."""
+    return index.others(keys, own, MOST_OTHERS)
+
+
+@njit(cache=True, nogil=True)
 def _hear(
     start: Ints,
     kind: Ints,
     at: Ints,
     same: Bools,
     table: Features,
+    share: Features,
     bucket: Ints,
     axis: Ints,
     rows: Features,
 ) -> None:
-    """Fill rows (n, 5, axis): product of the same, product of others, mixture, best, pool."""
-    reach = (len(bucket) - 1) // 2
+    """Fill rows (n, 5, instants): product of the same, product of others, mixture, best, pool."""
+    instants, farthest = axis.shape[1], len(bucket) - 1
+    sums = np.empty((2, instants))  # of others, of the same
+    mixture, best = np.empty(instants), np.empty(instants, np.float32)
     for query in range(len(start) - 1):
         low, high = start[query], start[query + 1]
         if high == low:
             continue
+        here = axis[query if len(axis) > 1 else 0]
+        sums[:] = 0.0
+        mixture[:] = 0.0
+        best[:] = -np.inf
         alike = 0
         for expert in range(low, high):
-            alike += same[expert]
+            which = 1 if same[expert] else 0
+            alike += which
+            shift, row = farthest // 2 - at[expert], kind[expert]
+            for place in range(instants):
+                cell = bucket[min(max(here[place] + shift, 0), farthest)]
+                value = table[row, cell]
+                sums[which, place] += value
+                mixture[place] += share[row, cell]
+                best[place] = max(best[place], value)
         count = high - low
         others = count - alike
         alike_share = min(alike, HEARD) / max(alike, 1)
         other_share = min(others, HEARD) / max(others, 1)
-        for place in range(len(axis)):
-            product = 0.0
-            rest = 0.0
-            mixture = 0.0
-            best = -1e9
-            for expert in range(low, high):
-                gap = axis[place] - at[expert]
-                gap = min(max(gap, -reach), reach)
-                value = table[kind[expert], bucket[gap + reach]]
-                if same[expert]:
-                    product += value
-                else:
-                    rest += value
-                mixture += np.exp(value)
-                best = max(best, value)
-            rows[query, 0, place] = product * alike_share
-            rows[query, 1, place] = rest * other_share
-            rows[query, 2, place] = np.log(mixture / count)
-            rows[query, 3, place] = best
-            rows[query, 4, place] = (product + rest) / np.sqrt(count)
+        for place in range(instants):
+            rows[query, 0, place] = sums[1, place] * alike_share
+            rows[query, 1, place] = sums[0, place] * other_share
+            rows[query, 2, place] = np.log(mixture[place] / count)
+            rows[query, 3, place] = best[place]
+            rows[query, 4, place] = (sums[0, place] + sums[1, place]) / np.sqrt(count)
 
 
 HEARINGS = ("same relation", "other relations", "mixture", "best", "pool")
@@ -213,9 +198,9 @@ class Gaps(Pattern):
         self.tables = {side: GapTables(evidence, side, counted) for side in ("begin", "end")}
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
-        """(n, 10, axis): the five hearings of the subject's facts, then of the object's."""
-        tables, axis = self.tables[side], self.evidence.axis
-        rows = np.zeros((len(queries), len(self.year_features), len(axis)), np.float32)
+        """(n, 10, instants): the five hearings of the subject's facts, then of the object's."""
+        tables, axis = self.tables[side], queries.instants(self.evidence)
+        rows = np.zeros((len(queries), len(self.year_features), axis.shape[1]), np.float32)
         for at, (x, r) in enumerate(((queries.s, queries.r), (queries.o, queries.r + self.evidence.relations))):
             experts = tables.experts(x, r, queries.own)
             _hear(
@@ -224,6 +209,7 @@ class Gaps(Pattern):
                 experts.at,
                 experts.same,
                 tables.table,
+                tables.share,
                 tables.buckets.of,
                 axis,
                 rows[:, 5 * at : 5 * at + 5],
@@ -232,7 +218,7 @@ class Gaps(Pattern):
 
     def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
         """Each other date's share: of a mixture by its density, of the best all or nothing."""
-        tables, instant = self.tables[side], int(self.evidence.axis[at])
+        tables, instant = self.tables[side], int(query.instants(self.evidence)[0, at])
         found = []
         for which, (x, r) in enumerate(((query.s, query.r), (query.o, query.r + self.evidence.relations))):
             experts = tables.experts(x, r, query.own)
@@ -254,3 +240,22 @@ class Gaps(Pattern):
                 row = int(experts.row[one])
                 found.append(Because(row, values[one], gap, anchor, usual.holds, usual.cases, usual.low, usual.high))
         return found
+
+    def points(self, queries: TimeQueries, side: Side) -> tuple[Ints, Ints, Floats]:
+        """The usual gaps from the other dates of subject and object, those dates, and the instants next to them."""
+        tables, found = self.tables[side], []
+        for x, r in ((queries.s, queries.r), (queries.o, queries.r + self.evidence.relations)):
+            experts = tables.experts(x, r, queries.own)
+            place = np.repeat(np.arange(len(queries)), np.diff(experts.start))
+            found.append(pointed(place, experts.kind, experts.at, tables.table, tables.buckets))
+        place, at, strength = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return place, at, strength
+
+
+def pointed(place: Ints, kind: Ints, at: Ints, table: Features, of: Buckets) -> tuple[Ints, Ints, Floats]:
+    """The instants that experts of queries `place` point at, (query, instant, log p / uniform) of each."""
+    kinds, which = np.unique(kind, return_inverse=True)
+    near = np.broadcast_to(np.array([-1, 0, 1]), (len(kinds), 3))
+    gaps = np.concatenate([spikes(table[kinds], of), near], 1)
+    strength = np.take_along_axis(table[kinds], of(gaps), 1)[which]
+    return np.repeat(place, gaps.shape[1]), (at[:, None] + gaps[which]).ravel(), np.maximum(strength, 0.01).ravel()

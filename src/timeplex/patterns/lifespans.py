@@ -20,9 +20,7 @@ YEARS = 2.0
 
 def active(evidence: Evidence, x: Ints, own: Ints) -> tuple[Ints, Ints]:
     """First and last date of the other facts of each entity: (n,) each; first > last if there is none."""
-    place, row = some_matches(evidence.by_entity, x)
-    kept = row % max(len(evidence), 1) != own[place]
-    place, row = place[kept], row[kept]
+    place, row = some_matches(evidence.by_entity, x, own)
     begin, end = evidence.begin[row], evidence.end[row]
     first, last = np.full(len(x), spans.OPEN_END, np.int64), np.full(len(x), spans.OPEN_BEGIN, np.int64)
     for date in (begin, end):
@@ -39,10 +37,10 @@ class Lifespans(Pattern):
     year_features = tuple(f"{x} {what}" for x in ("subject", "object") for what in ("before", "after", "inside"))
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
-        """(n, 6, axis); the same for begin and end."""
-        axis = self.evidence.axis
+        """(n, 6, instants); the same for begin and end."""
+        axis = queries.instants(self.evidence)
         unit = YEARS * INSTANTS_A_YEAR[self.evidence.granularity]
-        rows = np.zeros((len(queries), 6, len(axis)), np.float32)
+        rows = np.zeros((len(queries), 6, axis.shape[1]), np.float32)
         for at, x in enumerate((queries.s, queries.o)):
             first, last = (edge[:, None] for edge in active(self.evidence, x, queries.own))
             known = first <= last

@@ -5,14 +5,15 @@ relation, same or mirrored, begin or end of the other); densities as in `densiti
 """
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from timeplex.kb import spans
-from timeplex.kb.facts import Index, pair_key
-from timeplex.patterns.base import SIDES, Because, Evidence, Pattern, Side, TimeQueries, register
+from timeplex.kb.facts import pair_key
+from timeplex.patterns.base import SIDES, Because, Evidence, Pattern, Rows, Side, TimeQueries, register
 from timeplex.patterns.densities import buckets, smoothed
-from timeplex.patterns.gaps import habit, some_matches
-from timeplex.typing import Bools, Features, Ints
+from timeplex.patterns.gaps import dates_of, habit, pointed, some_matches
+from timeplex.typing import Bools, Features, Floats, Ints
 
 
 @register("pairs")
@@ -24,65 +25,59 @@ class Pairs(Pattern):
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         super().__init__(evidence)
         self._buckets = buckets(evidence.granularity)
-        self._index = Index(pair_key(evidence.x, evidence.y))
+        self._index = evidence.rows_by(pair_key(evidence.x, evidence.y))
         self._codes: dict[str, Ints] = {}
         self.tables: dict[str, Features] = {}
-        self._seen: dict[str, NDArray[np.int32]] = {}
-        facts = evidence.facts
+        self._seen: dict[str, NDArray[np.int64]] = {}
+        counting = evidence.only(counted)
+        facts = counting.facts
         everything = TimeQueries.of(facts, np.arange(len(facts)))
-        place, row, anchor, at = self._others(everything)
-        if counted is not None:
-            kept = counted[place] & counted[row % len(evidence)]
-            place, row, anchor, at = place[kept], row[kept], anchor[kept], at[kept]
+        index = counting.rows_by(pair_key(counting.x, counting.y))
+        place, row, anchor, at = self._others(counting, index, everything)
         for side in SIDES:
             date = (facts.begin if side == "begin" else facts.end).astype(np.int64)[place]
             known = (date != spans.OPEN_BEGIN) & (date != spans.OPEN_END)
-            code = self._code(everything.r[place], row, anchor)[known]
+            code = self._code(everything.r[place], counting.r[row], anchor)[known]
             self._codes[side], kind = np.unique(code, return_inverse=True)
             width = len(self._buckets.width)
             cell = kind * width + self._buckets(date[known] - at[known])
             counts = np.bincount(cell, minlength=len(self._codes[side]) * width).reshape(-1, width)
-            self._seen[side] = counts.astype(np.int32)
+            self._seen[side] = counts
             self.tables[side] = smoothed(counts.astype(float), self._buckets.width)
 
-    def _code(self, r: Ints, row: Ints, anchor: Ints) -> Ints:
-        return (r * 2 * self.evidence.relations + self.evidence.r[row]) * 2 + anchor
+    def _code(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
+        return (r * 2 * self.evidence.relations + other) * 2 + anchor
 
-    def _others(self, queries: TimeQueries) -> tuple[Ints, Ints, Ints, Ints]:
+    @staticmethod
+    def _others(evidence: Evidence, index: Rows, queries: TimeQueries) -> tuple[Ints, Ints, Ints, Ints]:
         """All (query, row of another fact of its pair as seen from its subject, 0 begin or 1 end, its date)."""
-        evidence = self.evidence
-        place, row = some_matches(self._index, pair_key(queries.s, queries.o))
-        kept = row % max(len(evidence), 1) != queries.own[place]
-        place, row = place[kept], row[kept]
-        begin, end = evidence.begin[row], evidence.end[row]
-        begins, ends = begin != spans.OPEN_BEGIN, (end != spans.OPEN_END) & (end != begin)
-        anchor = np.repeat([0, 1], [begins.sum(), ends.sum()])
-        at = np.concatenate([begin[begins], end[ends]])
-        return np.concatenate([place[begins], place[ends]]), np.concatenate([row[begins], row[ends]]), anchor, at
+        return dates_of(evidence, *some_matches(index, pair_key(queries.s, queries.o), queries.own))
 
-    def years(self, queries: TimeQueries, side: Side) -> Features:
-        """(n, 2, axis): the best density of facts in the same direction, and of mirrored ones."""
-        axis, codes = self.evidence.axis, self._codes[side]
-        rows = np.zeros((len(queries), 2, len(axis)), np.float32)
-        place, row, anchor, at = self._others(queries)
-        if len(codes) == 0 or len(place) == 0:
-            return rows
-        code = self._code(queries.r[place], row, anchor)
+    def _experts(self, queries: TimeQueries, side: Side) -> tuple[Ints, Ints, Ints, Ints]:
+        """(query, kind, date, 0 same or 1 mirrored) of all other dates of pairs, of kinds that were seen."""
+        codes = self._codes[side]
+        place, row, anchor, at = self._others(self.evidence, self._index, queries)
+        if len(codes) == 0:
+            return (np.empty(0, np.int64),) * 4
+        code = self._code(queries.r[place], self.evidence.r[row], anchor)
         kind = np.minimum(np.searchsorted(codes, code), len(codes) - 1)
         seen = codes[kind] == code
-        place, row, at, kind = place[seen], row[seen], at[seen], kind[seen]
-        said = self.tables[side][kind[:, None], self._buckets(axis - at[:, None])]
-        which = (self.evidence.r[row] >= self.evidence.relations).astype(np.int64)
-        first = np.full(rows.shape, -np.inf, np.float32)
-        np.maximum.at(first, (place, which), said)
-        np.copyto(rows, first, where=np.isfinite(first))
+        mirrored = (self.evidence.r[row] >= self.evidence.relations).astype(np.int64)
+        return place[seen], kind[seen], at[seen], mirrored[seen]
+
+    def years(self, queries: TimeQueries, side: Side) -> Features:
+        """(n, 2, instants): the best density of facts in the same direction, and of mirrored ones."""
+        axis = queries.instants(self.evidence)
+        rows = np.zeros((len(queries), 2, axis.shape[1]), np.float32)
+        place, kind, at, mirrored = self._experts(queries, side)
+        _best(place, kind, at, mirrored, self.tables[side], self._buckets.of, axis, rows)
         return rows
 
     def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
         """The fact of the pair that says most."""
-        said, instant, found = self.years(query, side)[0, :, at], int(self.evidence.axis[at]), []
-        _, row, anchor, date = self._others(query)
-        code, codes = self._code(np.repeat(query.r, len(row)), row, anchor), self._codes[side]
+        said, instant, found = self.years(query, side)[0, :, at], int(query.instants(self.evidence)[0, at]), []
+        _, row, anchor, date = self._others(self.evidence, self._index, query)
+        code, codes = self._code(np.repeat(query.r, len(row)), self.evidence.r[row], anchor), self._codes[side]
         for which in range(2):
             for one in np.flatnonzero((self.evidence.r[row] >= self.evidence.relations) == which):
                 kind, gap = np.flatnonzero(codes == code[one]), instant - int(date[one])
@@ -94,3 +89,27 @@ class Pairs(Pattern):
                     found.append(Because(int(row[one]), values, gap, end, *seen))
                     break
         return found
+
+    def points(self, queries: TimeQueries, side: Side) -> tuple[Ints, Ints, Floats]:
+        """The usual gaps from other dates of the pair."""
+        place, kind, at, _ = self._experts(queries, side)
+        return pointed(place, kind, at, self.tables[side], self._buckets)
+
+
+@njit(cache=True, nogil=True)
+def _best(
+    place: Ints, kind: Ints, at: Ints, mirrored: Ints, table: Features, bucket: Ints, axis: Ints, rows: Features
+) -> None:
+    """The largest of log p over experts; 0 where there is none: rows (n, 2, instants)."""
+    farthest = len(bucket) - 1
+    heard = np.zeros(rows.shape[:2], np.bool_)
+    for expert in range(len(place)):
+        query, which = place[expert], mirrored[expert]
+        here = axis[query if len(axis) > 1 else 0]
+        first = not heard[query, which]
+        heard[query, which] = True
+        for column in range(len(here)):
+            cell = bucket[min(max(here[column] - at[expert] + farthest // 2, 0), farthest)]
+            value = table[kind[expert], cell]
+            if first or value > rows[query, which, column]:
+                rows[query, which, column] = value

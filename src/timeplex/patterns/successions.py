@@ -32,12 +32,11 @@ class SuccessionTables:
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         self.buckets = buckets(evidence.granularity)
+        evidence = evidence.only(counted)
         rows = np.flatnonzero(evidence.begin != spans.OPEN_BEGIN)
         rows = rows[np.lexsort((evidence.end[rows], evidence.begin[rows], evidence.r[rows], evidence.x[rows]))]
         one, two = rows[:-1], rows[1:]
         next_to = (evidence.x[one] == evidence.x[two]) & (evidence.r[one] == evidence.r[two])
-        if counted is not None:
-            next_to &= counted[one % len(evidence)] & counted[two % len(evidence)]
         one, two = one[next_to], two[next_to]
         ended = evidence.end[one] != spans.OPEN_END
         self.seen: dict[Side, Ints] = {
@@ -55,7 +54,7 @@ class SuccessionTables:
         return np.bincount(cell, minlength=2 * evidence.relations * width).reshape(-1, width)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _series(
     start: Ints,
     r: Ints,
@@ -86,17 +85,18 @@ def _series(
             if gaps:
                 usual = np.exp(from_begin[r[query], at])
                 own[at] = np.log((own[at] / uniform[at] + OTHERS * usual) / (gaps + OTHERS))
-        for place in range(len(axis)):
-            after = low + np.searchsorted(begins[low:high], axis[place], side="right")
+        here = axis[query if len(axis) > 1 else 0]
+        for place in range(len(here)):
+            after = low + np.searchsorted(begins[low:high], here[place], side="right")
             if after > low:
-                gap = bucket[min(axis[place] - begins[after - 1], reach) + reach]
+                gap = bucket[min(here[place] - begins[after - 1], reach) + reach]
                 rows[query, 0, place] = from_begin[r[query], gap]
                 rows[query, 3, place] = own[gap]
                 if ends[after - 1] != no_end:
-                    gap = bucket[max(min(axis[place] - ends[after - 1], reach), -reach) + reach]
+                    gap = bucket[max(min(here[place] - ends[after - 1], reach), -reach) + reach]
                     rows[query, 1, place] = from_end[r[query], gap]
             if after < high:
-                gap = bucket[min(begins[after] - axis[place], reach) + reach]
+                gap = bucket[min(begins[after] - here[place], reach) + reach]
                 rows[query, 2, place] = from_begin[r[query], gap]
                 rows[query, 4, place] = own[gap]
 
@@ -115,7 +115,8 @@ class Successions(Pattern):
     def years(self, queries: TimeQueries, side: Side) -> Features:
         """(n, 10, axis); of an end it says nothing (`durations` does)."""
         evidence, tables, per = self.evidence, self.tables, len(FEATURES)
-        rows = np.zeros((len(queries), len(self.year_features), len(evidence.axis)), np.float32)
+        axis = queries.instants(evidence)
+        rows = np.zeros((len(queries), len(self.year_features), axis.shape[1]), np.float32)
         if side == "end":
             return rows
         uniform = tables.buckets.width / tables.buckets.width.sum()
@@ -126,7 +127,7 @@ class Successions(Pattern):
                 r,
                 evidence.begin[row],
                 evidence.end[row],
-                evidence.axis,
+                axis,
                 tables.from_begin,
                 tables.from_end,
                 tables.buckets.of,
@@ -140,7 +141,7 @@ class Successions(Pattern):
     def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
         """What the fact before, and the fact after, stand for."""
         evidence, per, found = self.evidence, len(FEATURES), []
-        said, instant = self.years(query, side)[0, :, at].astype(float), int(evidence.axis[at])
+        said, instant = self.years(query, side)[0, :, at].astype(float), int(query.instants(evidence)[0, at])
         for which, (x, r) in enumerate(((query.s, query.r), (query.o, query.r + evidence.relations))):
             _, row = self.slots.others(x, r, query.own)
             row = row[evidence.begin[row] != spans.OPEN_BEGIN]

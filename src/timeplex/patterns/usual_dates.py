@@ -5,7 +5,7 @@ import numpy as np
 from timeplex.kb import spans
 from timeplex.patterns.base import SIDES, Evidence, Pattern, Side, TimeQueries, register
 from timeplex.patterns.densities import smoothed
-from timeplex.typing import Bools, Features
+from timeplex.typing import Bools, Features, Ints
 
 
 @register("usual-dates")
@@ -16,16 +16,22 @@ class UsualDates(Pattern):
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         super().__init__(evidence)
-        facts, axis = evidence.facts, evidence.axis
+        facts, self._axis = evidence.facts, evidence.axis
         self.tables: dict[str, Features] = {}
         for side in SIDES:
             date = (facts.begin if side == "begin" else facts.end).astype(np.int64)
             known = (date != spans.OPEN_BEGIN) & (date != spans.OPEN_END)
             known = known if counted is None else known & counted
-            place = np.clip(np.searchsorted(axis, date[known]), 0, len(axis) - 1)
-            counts = np.bincount(facts.r[known] * len(axis) + place, minlength=evidence.relations * len(axis))
-            self.tables[side] = smoothed(counts.reshape(-1, len(axis)).astype(float), np.ones(len(axis)))
+            cell = facts.r[known].astype(np.int64) * len(self._axis) + self._cells(date[known])
+            counts = np.bincount(cell, minlength=evidence.relations * len(self._axis))
+            self.tables[side] = smoothed(
+                counts.reshape(-1, len(self._axis)).astype(float), evidence.width.astype(float)
+            )
+
+    def _cells(self, dates: Ints) -> Ints:
+        """The cell of the evidence's axis that dates fall into; the nearest before them if they fall between."""
+        return np.clip(np.searchsorted(self._axis, dates, side="right") - 1, 0, len(self._axis) - 1)
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
-        """(n, 1, axis)."""
-        return self.tables[side][queries.r][:, None]
+        """(n, 1, instants)."""
+        return self.tables[side][queries.r[:, None, None], self._cells(queries.instants(self.evidence))[:, None]]
