@@ -13,6 +13,7 @@ import pytest
 import torch
 from safetensors.torch import save
 from tests.kb.random_kbs import kb_of
+from tests.patience import patience
 
 from timeplex.answers.calibration import Calibration
 from timeplex.answers.calibration_maps import CalibrationMap
@@ -36,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 def test_changed_folders_are_refused_or_consistent() -> None:
     """3,000 changes of every file, in a process of its own, whose memory is measured."""
     command = [sys.executable, "-m", "tests.fuzz_folders", "--count", "3000", "--seed", "0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(600), check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     found = json.loads(done.stdout)
     assert found["failures"] == []
