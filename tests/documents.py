@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.patience import patience
+
 from timeplex.datasets.benchmarks import BENCHMARKS
 
 ROOT = Path(__file__).parents[1]
@@ -181,7 +183,7 @@ class Runner:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 encoding="utf-8",
-                timeout=SECONDS,
+                timeout=patience(SECONDS),
             )
             expected = 2 if command.shown and command.shown[0].startswith("error:") else 0
             if done.returncode != expected:

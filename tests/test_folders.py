@@ -13,12 +13,13 @@ import pytest
 import torch
 from safetensors.torch import save
 from tests.kb.random_kbs import kb_of
+from tests.patience import patience
 
 from timeplex.answers.calibration import Calibration
 from timeplex.answers.calibration_maps import CalibrationMap
 from timeplex.answers.discover import PrecisionModel
 from timeplex.answers.when import SpanDecoding
-from timeplex.errors import DamagedError
+from timeplex.errors import DamagedError, InputError
 from timeplex.files import MOST_JSON, checksum
 from timeplex.kb import store
 from timeplex.kb.facts import TemporalKB
@@ -36,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 def test_changed_folders_are_refused_or_consistent() -> None:
     """3,000 changes of every file, in a process of its own, whose memory is measured."""
     command = [sys.executable, "-m", "tests.fuzz_folders", "--count", "3000", "--seed", "0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience(600), check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     found = json.loads(done.stdout)
     assert found["failures"] == []
@@ -145,10 +146,23 @@ def test_json_that_a_reader_could_choke_on(folder: Path, file: str, text: str) -
 
 
 def test_standard_error_is_as_before(capfd: pytest.CaptureFixture[str]) -> None:
-    with quiet_stderr():
-        os.write(2, b"lost")
+    def read() -> None:
+        with quiet_stderr():
+            os.write(2, b"lost")
+            raise InputError("It cannot be read.")
+
+    with pytest.raises(InputError):
+        read()
     os.write(2, b"seen")
     assert capfd.readouterr().err == "seen"
+
+
+def test_what_others_print_while_a_file_is_read_is_not_lost(capfd: pytest.CaptureFixture[str]) -> None:
+    with quiet_stderr():
+        os.write(2, b"held back, " * 10_000)
+        assert capfd.readouterr().err == ""
+    os.write(2, b"then this")
+    assert capfd.readouterr().err == "held back, " * 10_000 + "then this"
 
 
 # Models

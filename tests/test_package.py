@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 
 import timeplex
 
@@ -41,7 +42,9 @@ def name_of(path: Path) -> str:
 
 def test_the_import_is_quick_and_brings_no_large_library() -> None:
     code = "import sys, timeplex; print(*{name.partition('.')[0] for name in sys.modules})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=patience(60)
+    )
     loaded = set(done.stdout.split())
     assert "timeplex" in loaded
     assert loaded.isdisjoint({"torch", "polars", "numpy", "scipy", "pandas", "pydantic", "typer", "rich"})
@@ -55,7 +58,9 @@ def test_the_data_layer_does_not_import_torch() -> None:
         "        getattr(timeplex, name)\n"
         "print('torch' in sys.modules, 'polars' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=patience(60)
+    )
     assert done.stdout.split() == ["False", "True"]
 
 
@@ -104,7 +109,7 @@ for name in sys.argv[1:]:
 
 def test_every_module_can_be_the_first_to_be_imported() -> None:
     command = [sys.executable, "-W", "ignore", "-c", IMPORT_EACH_FIRST, *MODULES]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=patience(300))
     assert done.stdout == ""
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 
 from timeplex import __version__
 from timeplex.reproduce.records import DATASETS
@@ -28,7 +29,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built as a release is, without the network."""
     place = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "-w"]
-    subprocess.run([*build, place, ROOT], check=True, timeout=120)
+    subprocess.run([*build, place, ROOT], check=True, timeout=patience(120))
     (built,) = place.glob("*.whl")
     return built
 
@@ -48,7 +49,9 @@ def test_all_of_the_package_and_nothing_else_is_inside(wheel: Path) -> None:
 
 def test_the_source_archive_has_what_a_build_needs(tmp_path: Path) -> None:
     build = "import sys, hatchling.build; hatchling.build.build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, check=True, timeout=120, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-c", build, tmp_path], cwd=ROOT, check=True, timeout=patience(120), capture_output=True
+    )
     (built,) = tmp_path.glob("*.tar.gz")
     with tarfile.open(built) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -61,7 +64,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, installed by itself; what it depends on is that of the tests."""
     place = tmp_path_factory.mktemp("installed")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", place, wheel]
-    subprocess.run(install, check=True, timeout=120)
+    subprocess.run(install, check=True, timeout=patience(120))
     return place
 
 
@@ -74,7 +77,9 @@ def python(installed: Path, tmp_path: Path) -> Callable[..., str]:
     def call(*arguments: str) -> str:
         # -P: neither the working folder nor that of a script is on the path.
         command = [sys.executable, "-P", *arguments]
-        done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=patience(120)
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -8,22 +8,24 @@ from timeplex.kb.facts import Facts
 
 
 def density(group: list[int], value: list[int]) -> list[float]:
-    """For each value, the densest of the windows that `density` looks at, one by one."""
+    """For each value, the densest of the windows that `density` looks at, one by one; the least of equal values."""
     result = []
     for mine, x in zip(group, value, strict=True):
         others = sorted(v for g, v in zip(group, value, strict=True) if g == mine)
         n = len(others)
         around = min(max(math.ceil(round(n ** (1 / 3), 9)), 4), n - 1)
-        best = 0.0
+        densities = []
         most = others[round(0.95 * (n - 1))] - others[round(0.05 * (n - 1))] + 1
         for at in (place for place, v in enumerate(others) if v == x):
+            best = 0.0
             for place in range(5):
                 low = min(max(at - around * place // 4, 0), n - 1 - around)
                 first, last = others[low], others[low + around]
                 inside = sum(first <= v <= last for v in others) - 1
                 width = last - first + 1
                 best = max(best, inside / (n * width) * min(1, most / width))
-        result.append(best)
+            densities.append(best)
+        result.append(min(densities))
     return result
 
 

@@ -1,11 +1,14 @@
 """Habits, densities and counts by group, against slow literal versions."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.auditing import oracle
 
+from timeplex.auditing import evidence
 from timeplex.auditing.evidence import cauchy, density, habits, nearer, numbered, sort_by
 
 grouped = st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 40)), max_size=60)
@@ -19,12 +22,21 @@ def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 @given(grouped)
 def test_density_is_that_of_the_densest_window(pairs: list[tuple[int, int]]) -> None:
     group, value = columns(pairs)
-    expected = oracle.density(group.tolist(), value.tolist())
-    # Equal values may stand anywhere among themselves: the oracle takes the best of their places.
-    ours = density(group, value)
-    assert np.all(ours <= np.array(expected) + 1e-12)
-    if len(set(pairs)) == len(pairs):
-        assert ours == pytest.approx(expected)
+    assert density(group, value) == pytest.approx(oracle.density(group.tolist(), value.tolist()))
+
+
+@given(grouped, st.randoms(use_true_random=False), st.integers(1, 9))
+def test_density_does_not_depend_on_the_order_of_equal_values(
+    pairs: list[tuple[int, int]], random: Random, size: int
+) -> None:
+    """Processors sort equal keys in different orders; and the audit found 446, 448 or 449 things in YAGO11k."""
+    group, value = columns(pairs)
+    mixed = np.array(random.sample(range(len(pairs)), len(pairs)), np.int64)
+    order = mixed[np.lexsort((value[mixed], group[mixed]))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(evidence, "BLOCK", size)
+        ours = density(group, value, order)
+    assert ours.tolist() == density(group, value).tolist()
 
 
 def test_density_by_hand() -> None:
@@ -76,7 +88,7 @@ def test_sort_by(pairs: list[tuple[int, int]], large: bool) -> None:
     value = value * ((1 << 58) if large else 1)  # then no single key has room for both
     order = sort_by(group, value)
     assert sorted(order.tolist()) == list(range(len(pairs)))
-    ours = list(zip(group[order].tolist(), value[order].tolist(), strict=True))
+    ours = list(zip(group[order].tolist(), value[order].tolist(), order.tolist(), strict=True))
     assert ours == sorted(ours)
 
 

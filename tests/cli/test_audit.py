@@ -11,6 +11,7 @@ import pytest
 from tests.answers import towns
 from tests.auditing.planted import PLANTS, clean
 from tests.cli.conftest import Timeplex, contents
+from tests.patience import patience
 
 from timeplex.auditing.base import RULES
 from timeplex.auditing.findings import SCHEMA
@@ -156,7 +157,9 @@ def test_an_audit_imports_no_torch(lives: Path) -> None:
         "try:\n    run()\nexcept SystemExit:\n    pass\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules, 'polars' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=patience(120)
+    )
     assert done.stdout.splitlines()[-1] == "False False True"
 
 

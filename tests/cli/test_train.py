@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.builders import small_kb
+from tests.patience import patience
 
 import timeplex as package
 from timeplex.models import MODELS
@@ -191,7 +192,7 @@ def test_interrupted_and_resumed(small: str, tmp_path: Path) -> None:
     while not (run / "trace.jsonl").exists() and process.poll() is None:
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate(timeout=patience(120))
     assert process.returncode == 130, err
     assert f"--resume -o {run}" in out
     assert "Traceback" not in err

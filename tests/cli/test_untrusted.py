@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.builders import small_kb
 from tests.kb.test_store import FILES as KB_FILES
+from tests.patience import patience
 
 import timeplex as package
 from timeplex.cli.main import app
@@ -98,7 +99,13 @@ def watched(place: Path, cases: list[tuple[str, list[str]]]) -> list[dict[str, A
     variables = {**os.environ, "REPORT": str(place / "report.json"), "MPLCONFIGDIR": str(place / "out")}
     watcher = [sys.executable, "-P", str(Path(__file__).with_name("watched.py")), str(place / "cases.json")]
     done = subprocess.run(
-        watcher, cwd=place / "hostile", env=variables, capture_output=True, text=True, timeout=400, check=False
+        watcher,
+        cwd=place / "hostile",
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=patience(400),
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     report: list[dict[str, Any]] = json.loads((place / "report.json").read_text())

@@ -11,6 +11,14 @@ from tests.durability.server import Server, report
 EVERY = os.environ.get("TIMEPLEX_CRASH") == "all"
 """Try each step of each verb, not only a sample of those that take long."""
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All steps of a verb, or very many kills, take longer than any one test may."""
+    if EVERY or "TIMEPLEX_KILLS" in os.environ:
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))
+
+
 FAST = (
     *("--model", "timeplex", "--set", "epochs=2", "--set", "options.dimension=4", "--set", "batch_size=64"),
     *("--set", "phase2.epochs=1", "--set", "precision=float32"),

@@ -12,6 +12,7 @@ from tests.durability.conftest import FAST, fresh
 from tests.durability.disk import tree_of
 from tests.durability.server import Server, report
 from tests.durability.test_crash import contents
+from tests.patience import patience
 
 from timeplex.files import is_temporary
 
@@ -21,7 +22,7 @@ LONG = ("train", "some.kb", "-o", "long", *FAST, "--set", "epochs=60", "--set", 
 
 
 def wait_for(*paths: Path) -> None:
-    until = time.monotonic() + 60
+    until = time.monotonic() + patience(60)
     while not all(path.exists() for path in paths):
         assert time.monotonic() < until, f"{paths} did not appear"
         time.sleep(0.005)

@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.builders import placed_of
 
 from timeplex.evaluation import baselines
 from timeplex.evaluation.baselines import BASELINES, MostFrequent
+from timeplex.kb import facts as facts_module
 from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.typing import Ints
 
 ENTITIES, RELATIONS, INSTANTS = 5, 2, 8
 Fact = tuple[int, int, int, int, int]
@@ -42,11 +44,13 @@ def literal_score(name: str, train: list[Fact], query: Fact, direction: Directio
     return score
 
 
+@pytest.mark.parametrize("many", [0, 4])
 @pytest.mark.parametrize("name", BASELINES)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-@settings(max_examples=50)
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(train=FACTS, queries=FACTS)
-def test_scores_are_those_of_counting(name, direction, train, queries) -> None:  # type: ignore[no-untyped-def]
+def test_scores_are_those_of_counting(name, direction, many, monkeypatch, train, queries) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.setattr(baselines, "MANY", many)
     baseline = BASELINES[name](placed_of(train), ENTITIES, RELATIONS)
     s, r, o, span = placed_of(queries).tensors(torch.device("cpu"))
     rows = baseline.objects(s, r, span) if direction == "object" else baseline.subjects(r, o, span)
@@ -76,3 +80,26 @@ def test_small_blocks_give_the_same(name: str, direction: Direction, monkeypatch
     expected = BASELINES[name](facts, ENTITIES, RELATIONS).scores(direction, facts)
     monkeypatch.setattr(baselines, "MOST_FACTS", 7)
     assert np.array_equal(BASELINES[name](facts, ENTITIES, RELATIONS).scores(direction, facts), expected)
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+def test_many_facts_of_a_relation_are_looked_at_once_for_all_queries(
+    direction: Direction, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not once a query: with a million facts of one relation that took hours."""
+    random = np.random.default_rng(2)
+    begins = random.integers(0, 50, 300).tolist()
+    facts = placed_of([(*random.integers(0, 2, 3).tolist(), begin, begin + 9) for begin in begins])  # type: ignore[misc]
+    compared = []
+
+    def expand(start: Ints, stop: Ints) -> tuple[Ints, Ints]:
+        compared.append(int((stop - start).sum()))
+        return facts_module.expand(start, stop)
+
+    monkeypatch.setattr(baselines, "expand", expand)
+    at_once = BASELINES["most frequent then"](facts, ENTITIES, RELATIONS).scores(direction, facts)
+    assert sum(compared) < len(facts)
+    monkeypatch.setattr(baselines, "MANY", 1000)
+    one_by_one = BASELINES["most frequent then"](facts, ENTITIES, RELATIONS).scores(direction, facts)
+    assert sum(compared) > 20 * len(facts)
+    np.testing.assert_allclose(at_once, one_by_one, rtol=1e-5)

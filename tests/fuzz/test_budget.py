@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.patience import patience
 
 from timeplex.kb.problems import LISTED
 
@@ -99,7 +100,7 @@ def test_no_file_costs_more_than_its_size_allows(name: str, tmp_path: Path) -> N
     data = SHAPES[name]()
     (tmp_path / name).write_bytes(data)
     command = [sys.executable, "-c", CODE % LISTED, str(tmp_path / name)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience(200))
     assert done.returncode == 0, done.stderr[-2000:]
     peak, seconds, said = json.loads(done.stdout)
     rows = 1 if "lines" in name else max(data.count(b"\n"), data.count(b"{"))

@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from tests.patience import patience
 from tests.strategies import sheet, triples, write
 
 from timeplex.errors import InputError
@@ -42,7 +43,7 @@ try:
 except InputError as error:
     print("refused:", error)
 """
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=seconds)
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=patience(seconds))
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith("refused: "), done.stdout
     return done.stdout

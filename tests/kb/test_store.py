@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kb.random_kbs import kb_of, kbs, problem
+from tests.patience import patience
 
 from timeplex import files, read
 from timeplex.errors import DamagedError, InputError, TimeplexError
@@ -114,7 +115,7 @@ def test_a_problem_of_a_fact_that_cannot_be_is_refused(tmp_path: Path, column: s
 def test_the_encoding_does_not_depend_on_the_machine(saved: Path) -> None:
     code = "import sys; from timeplex import TemporalKB; kb = TemporalKB.load(sys.argv[1]); kb.save(sys.argv[1])"
     options = ["-X", "warn_default_encoding", "-W", "error::EncodingWarning:timeplex.kb.store"]
-    subprocess.run([sys.executable, *options, "-c", code, str(saved)], check=True, timeout=120)
+    subprocess.run([sys.executable, *options, "-c", code, str(saved)], check=True, timeout=patience(120))
     assert_same(TemporalKB.load(saved), small_kb())
 
 

@@ -27,7 +27,8 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.problems import Action, Kind
 from timeplex.kb.readers import READERS, from_table, read_files, read_folder
 from timeplex.kb.readers.packed import sheet_rows
-from timeplex.kb.readers.table import ROLES, Columns
+from timeplex.kb.readers.rows import text_of
+from timeplex.kb.readers.table import ROLES, Columns, find_layout
 from timeplex.kb.readers.text import read_text
 from timeplex.kb.store import write_file, write_folder, write_frame
 
@@ -271,8 +272,22 @@ def count_elements(value: Any) -> int:
         (value,) = [
             part for part in value.values() if isinstance(part, list) and part and isinstance(part[0], list | dict)
         ]
-    has_header = isinstance(value[0], list) and value[0][:1] and str(value[0][0]).strip().lower() == "subject"
-    return len(value) - bool(has_header)
+    # A damaged header may still be one (`Subject`), or have become a row (`1990` for begin): which of both, is tested
+    # by itself.
+    return len(value) - (
+        isinstance(value[0], list) and find_layout([text_of(cell) or "" for cell in value[0]], Columns(), "f")[1]
+    )
+
+
+@pytest.mark.parametrize(("change", "facts"), [(("subject", "Subject"), 1), (("begin", "1990"), 2)])
+def test_a_json_header_that_is_damaged(change: tuple[str, str], facts: int) -> None:
+    """One that was found by chance: the count of these tests knew only `subject`."""
+    rows = [[change[1] if name == change[0] else name for name in HEADER], ["Ada", "worksFor", "Acme", "1990", "1999"]]
+    with folder() as place:
+        (place / "facts.json").write_text(json.dumps(rows))
+        kb = read_anything(place / "facts.json")
+    assert kb is not None
+    assert len(kb) == facts
 
 
 def check_message(error: TimeplexError) -> None:

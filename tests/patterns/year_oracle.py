@@ -240,6 +240,15 @@ def usual_features(evidence: Evidence, counted: list[Row], r: int, side: Side) -
     return lambda t: [density(dict(counts), cell(t), evidence.width.tolist())]
 
 
+def by_slot(gaps: Counter[int], usual: Counter[int], cell: int, width: Sequence[float]) -> float:
+    """log(p / uniform) of a gap by the slot's own series, with the gaps of all slots as some more."""
+    if not gaps:
+        return 0
+    uniform, others = width[cell] / sum(width), successions.OTHERS
+    p = exp(density(usual, cell, width)) * uniform
+    return log((gaps[cell] + others * p) / (gaps.total() + others) / uniform)
+
+
 def succession_features(
     evidence: Evidence, rows: list[Row], counted: list[Row], query: tuple[int, int, int], own: int, side: Side
 ) -> Says:
@@ -259,15 +268,7 @@ def succession_features(
                         from_end[bucket(after - e)] += 1
             held = series(without(rows, own), x, role)
             gaps = Counter(bucket(b - a) for (a, _), (b, _) in pairwise(held))
-            width, others = bucket.width, successions.OTHERS
-
-            def by_slot(cell: int, gaps: Counter[int] = gaps, usual: Counter[int] = from_begin) -> float:
-                if not gaps:
-                    return 0
-                uniform = width[cell] / sum(width)
-                p = exp(density(usual, cell, width)) * uniform
-                return log((gaps[cell] + others * p) / (gaps.total() + others) / uniform)
-
+            width = bucket.width
             before, after = [each for each in held if each[0] <= t], [each for each in held if each[0] > t]
             since = bucket(t - before[-1][0]) if before else None
             until = bucket(after[0][0] - t) if after else None
@@ -276,8 +277,8 @@ def succession_features(
                 0 if since is None else density(from_begin, since, width),
                 density(from_end, bucket(t - before[-1][1]), width) if ended else 0,
                 0 if until is None else density(from_begin, until, width),
-                0 if since is None else by_slot(since),
-                0 if until is None else by_slot(until),
+                0 if since is None else by_slot(gaps, from_begin, since, width),
+                0 if until is None else by_slot(gaps, from_begin, until, width),
             ]
         return found if side == "begin" else [0.0] * len(found)
 

@@ -96,14 +96,20 @@ class AuditContext(Describer):
         first > last: nobody says, or the fact is not suspicious.
         """
         of = self.evidence
-        low, high = of.kinds.low[of.kind], of.kinds.high[of.kind]
-        low = np.where(of.even[of.kind], -high, low)
-        fact, other = np.concatenate([of.second, of.first]), np.concatenate([of.first, of.second])
-        low, high = np.concatenate([low, -high]), np.concatenate([high, -low])
-        size = np.tile(of.kinds.size[of.kind], 2)
-        narrow = (size >= LEAST_CASES) & (high - low <= MOST_EXPECTED_YEARS * self.year) & (of.wrong[other] < ERRORS)
-        narrow &= of.wrong[fact] > ERRORS
-        fact, other, low, high = fact[narrow], other[narrow], low[narrow], high[narrow]
+        high = of.kinds.high
+        low = np.where(of.even, -high, of.kinds.low)
+        narrow = (of.kinds.size >= LEAST_CASES) & (high - low <= MOST_EXPECTED_YEARS * self.year)
+        suspicious, trusted = of.wrong > ERRORS, of.wrong < ERRORS
+        later, earlier = (
+            np.flatnonzero(suspicious[fact] & trusted[other] & narrow[of.kind])
+            for fact, other in ((of.second, of.first), (of.first, of.second))
+        )
+        fact = np.concatenate([of.second[later], of.first[earlier]])
+        other = np.concatenate([of.first[later], of.second[earlier]])
+        low, high = (
+            np.concatenate([ends[of.kind[later]], -others[of.kind[earlier]]])
+            for ends, others in ((low, high), (high, low))
+        )
         order = np.lexsort((other, high - low, fact))
         facts, best = np.unique(fact[order], return_index=True)
         best = order[best]

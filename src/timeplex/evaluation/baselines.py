@@ -23,6 +23,9 @@ Floats = NDArray[np.float32]
 MOST_FACTS = 1 << 23
 """About so many facts are compared with queries at a time."""
 
+MANY = 4
+"""With more facts to compare than so many times the entities, a query is answered by counting through time."""
+
 
 @dataclass(frozen=True)
 class MostFrequent(DirectedScorer):
@@ -65,29 +68,58 @@ class MostFrequentThen(MostFrequent):
         rows = super().scores(direction, queries)
         # A fact that meets the span begins at most the relation's longest span before it.
         earliest = np.maximum(queries.first - self._longest[queries.r], 0)
-        start = np.searchsorted(self._begins, pair_key(queries.r, earliest), side="left")
-        stop = np.searchsorted(self._begins, pair_key(queries.r, queries.last), side="right")
-        block = np.cumsum(stop - start) // MOST_FACTS
-        for part in np.split(np.arange(len(queries)), np.flatnonzero(np.diff(block)) + 1):
+        begins, order = self._begins
+        start = np.searchsorted(begins, pair_key(queries.r, earliest), side="left")
+        stop = np.searchsorted(begins, pair_key(queries.r, queries.last), side="right")
+        many = stop - start > MANY * self.entities
+        few = np.flatnonzero(~many)
+        block = np.cumsum((stop - start)[few]) // MOST_FACTS
+        for part in np.split(few, np.flatnonzero(np.diff(block)) + 1):
             query, place = expand(start[part], stop[part])
-            query, fact = part[query], self._order[place]
+            query, fact = part[query], order[place]
             meets = self.train.last[fact] >= queries.first[query]
             np.add.at(rows, (query[meets], self.train.answers(direction)[fact[meets]]), np.float32(1))
+        for relation in np.unique(queries.r[many]):
+            part = np.flatnonzero(many & (queries.r == relation))
+            rows[part] += self._count_through_time(direction, queries[part])
         return rows
 
-    @cached_property
-    def _order(self) -> Ints:
-        return np.argsort(pair_key(self.train.r, self.train.first), kind="stable")
+    def _count_through_time(self, direction: Direction, queries: PlacedFacts) -> Floats:
+        """How many facts of each entity meet each query's span, for queries of one relation: (n, entities).
+
+        Those that begin by its last instant, but for those that end before its first: so each fact is looked at once
+        for all queries.
+        """
+        met = np.zeros((len(queries), self.entities), np.float32)
+        answers, relation = self.train.answers(direction), pair_key(queries.r, 0)
+        for (keys, order), instant, sign in ((self._begins, queries.last, 1), (self._ends, queries.first - 1, -1)):
+            stops = np.searchsorted(keys, relation + instant, side="right")
+            counts, at = np.zeros(self.entities, np.float32), np.searchsorted(keys, relation[0])
+            for stop in np.unique(stops):
+                counts += np.bincount(answers[order[at:stop]], minlength=self.entities)
+                met[stops == stop] += sign * counts
+                at = stop
+        return met
 
     @cached_property
-    def _begins(self) -> Ints:
-        return pair_key(self.train.r, self.train.first)[self._order]
+    def _begins(self) -> tuple[Ints, Ints]:
+        return _sorted(pair_key(self.train.r, self.train.first))
+
+    @cached_property
+    def _ends(self) -> tuple[Ints, Ints]:
+        return _sorted(pair_key(self.train.r, self.train.last))
 
     @cached_property
     def _longest(self) -> Ints:
         longest = np.zeros(self.relations, np.int64)
         np.maximum.at(longest, self.train.r, self.train.lengths - 1)
         return longest
+
+
+def _sorted(keys: Ints) -> tuple[Ints, Ints]:
+    """The keys in order, and the places that they had."""
+    order = np.argsort(keys, kind="stable")
+    return keys[order], order
 
 
 class CopyNearest(MostFrequent):

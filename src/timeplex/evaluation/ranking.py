@@ -113,7 +113,9 @@ class PlacedFacts:
 
     def rows(self, start: int, stop: int) -> "PlacedFacts":
         """A part of the facts."""
-        part = slice(start, stop)
+        return self[slice(start, stop)]
+
+    def __getitem__(self, part: slice | Ints) -> "PlacedFacts":
         return PlacedFacts(self.s[part], self.r[part], self.o[part], self.first[part], self.last[part])
 
     def tensors(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Span]:

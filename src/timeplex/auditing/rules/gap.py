@@ -6,7 +6,7 @@ import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, either, register
 from timeplex.auditing.case import CERTAIN, LEAST_SEVERITY, AuditContext, Tally
-from timeplex.auditing.evidence import nearer
+from timeplex.auditing.evidence import blocks, nearer
 from timeplex.kb.facts import pair_key
 from timeplex.typing import Ints
 
@@ -27,13 +27,18 @@ class Gap(Rule):
 
 def _unusual(case: AuditContext) -> Block:
     of = case.evidence
-    low, high = of.kinds.low[of.kind], of.kinds.high[of.kind]
-    distance = np.maximum(np.maximum(low - of.gap, of.gap - high), 0)
-    holds = nearer(of.kind, distance)
-    fact, other = np.concatenate([of.first, of.second]), np.concatenate([of.second, of.first])
-    weight = np.tile(of.weight, 2)
-    odd = np.flatnonzero((weight <= ODD) & (of.wrong[fact] >= LEAST_SEVERITY) & (of.wrong[other] < of.wrong[fact]))
-    fact, other, pair = fact[odd], other[odd], odd % max(len(of.first), 1)
+    distance = np.empty_like(of.gap)
+    for part in blocks(len(distance)):
+        gap, kind = of.gap[part], of.kind[part]
+        distance[part] = np.maximum(np.maximum(of.kinds.low[kind] - gap, gap - of.kinds.high[kind]), 0)
+    odd = np.flatnonzero(of.weight <= ODD)
+    suspect = [
+        odd[(of.wrong[fact[odd]] >= LEAST_SEVERITY) & (of.wrong[other[odd]] < of.wrong[fact[odd]])]
+        for fact, other in ((of.first, of.second), (of.second, of.first))
+    ]
+    fact = np.concatenate([of.first[suspect[0]], of.second[suspect[1]]]).astype(np.int64)
+    other = np.concatenate([of.second[suspect[0]], of.first[suspect[1]]]).astype(np.int64)
+    pair = np.concatenate(suspect)
 
     def message(place: int) -> str:
         at, accused, witness = int(pair[place]), int(fact[place]), int(other[place])
@@ -53,9 +58,9 @@ def _unusual(case: AuditContext) -> Block:
         message,
         lambda place: case.better_date(int(fact[place])),
         other=other,
-        holds=holds[pair],
+        holds=nearer(of.kind, distance)[pair],
         cases=of.kinds.size[of.kind[pair]] - 1,
-        strength=-weight[odd] * (1 - of.wrong[other]),
+        strength=-of.weight[pair] * (1 - of.wrong[other]),
     )
 
 

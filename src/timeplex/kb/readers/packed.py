@@ -19,6 +19,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 import threading
 import zipfile
 import zlib
@@ -26,7 +27,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import time, timedelta
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, BinaryIO
 from xml.parsers import expat
 
 import polars as pl
@@ -149,9 +150,10 @@ _ALONE = threading.Lock()
 
 @contextmanager
 def quiet_stderr() -> Iterator[None]:
-    """Let nothing be printed on standard error, where a decoder of polars that meets a wrong file prints a traceback.
+    """Hold back what is printed on standard error, where polars prints a traceback if it meets a wrong file.
 
-    Standard error is the whole process's, so that one thread at a time does this.
+    Standard error is the whole process's, so that one thread at a time does this. What others print meanwhile follows
+    when all went well; only beside a file that cannot be read it is lost, with the traceback.
     """
     with _ALONE:
         try:
@@ -159,13 +161,23 @@ def quiet_stderr() -> Iterator[None]:
         except OSError:  # it is closed
             yield
             return
-        try:
-            with Path(os.devnull).open("wb") as nowhere:
-                os.dup2(nowhere.fileno(), 2)
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
+        with _scratch() as held:
+            try:
+                os.dup2(held.fileno(), 2)
+                yield
+            finally:
+                os.dup2(kept, 2)
+                os.close(kept)
+            held.seek(0)
+            while text := held.read(1 << 16):
+                os.write(2, text)
+
+
+def _scratch() -> BinaryIO:
+    """A file without a name; in memory, where the system has such."""
+    if hasattr(os, "memfd_create"):
+        return os.fdopen(os.memfd_create("stderr"), "r+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
 
 
 def declared_sizes(data: bytes) -> tuple[int, int]:
