@@ -17,12 +17,17 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, Index, TemporalKB
+from timeplex.patterns.graph import Graph, graph
 from timeplex.registry import register_in
-from timeplex.typing import Floats, Ints
+from timeplex.typing import Ints
+
+Features = NDArray[np.float32]
+"""Rows of numbers that a learner weighs."""
 
 Side = Literal["begin", "end"]
 SIDES: tuple[Side, Side] = ("begin", "end")
@@ -87,6 +92,24 @@ class Evidence:
     def end(self) -> Ints:
         """The end of each of the 2n rows, `spans.OPEN_END` where it is open."""
         return np.tile(self.facts.end.astype(np.int64), 2)
+
+    @cached_property
+    def date(self) -> Ints:
+        """The begin of each of the 2n rows, or its end where that is open; `spans.OPEN_END` if both are."""
+        return np.where(self.begin != spans.OPEN_BEGIN, self.begin, self.end)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The 2n rows as edges that compiled code can walk."""
+        return graph(self.x, self.r, self.y, self.begin, self.end, self.entities, self.granularity)
+
+    def answers(self, queries: "LinkQueries") -> Ints:
+        """The entity that the own fact of each question has as its answer, −1 where there is no such fact: (n,)."""
+        if not len(self):
+            return np.full(len(queries), -1)
+        row = np.maximum(queries.own, 0)
+        gold = np.where(queries.r < self.relations, self.facts.o[row], self.facts.s[row])
+        return np.where(queries.own >= 0, gold, -1)
 
     @cached_property
     def by_entity(self) -> Index:
@@ -165,11 +188,11 @@ class Pattern:
     def __init__(self, evidence: Evidence) -> None:
         self.evidence = evidence
 
-    def years(self, queries: TimeQueries, side: Side) -> Floats:
+    def years(self, queries: TimeQueries, side: Side) -> Features:
         """What speaks for each instant as begin or end: (n, year features, instants), float32."""
         raise NotImplementedError
 
-    def candidates(self, queries: LinkQueries) -> Floats:
+    def candidates(self, queries: LinkQueries) -> Features:
         """What speaks for each entity as an answer: (n, candidate features, entities), float32."""
         raise NotImplementedError
 

@@ -1,0 +1,373 @@
+"""Who stands in (x, r, ?) at that time: all that patterns see of every entity, weighed by what was right before.
+
+`LinkModel` ranks all entities. Its weights come from questions whose answers are known but out of sight:
+
+1. Train facts are parted in folds; the patterns are fitted on the evidence without a fold, really removed, and its
+   facts are the questions (`loglinear.fit`). Weights from facts that are still in the evidence would trust memory.
+2. The weights are adjusted on dev facts with a pull to those of step 1. Scores of a trained model (`extra`) come in
+   here alone, since that model has seen the train facts.
+3. Trees may rank the best hundred again (`trees.grow`), on dev facts too; the others keep their order below.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from timeplex.kb import spans
+from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
+from timeplex.patterns import candidate_dates, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns.base import PATTERNS, Evidence, Features, LinkQueries, Pattern
+from timeplex.patterns.loglinear import Pools, Weights, fit
+from timeplex.patterns.trees import Trees, grow
+from timeplex.typing import Bools, Floats, Ints, Progress
+
+Extra = Callable[[LinkQueries], NDArray[Any]]
+"""Scores of a trained model for all entities: (n, entities)."""
+Asks = Literal["span", "begin"]
+"""Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
+
+LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candidate dates")
+
+FOLDS, FOLDS_USED = 8, 4
+MOST_QUESTIONS = 16_000
+"""So many questions of the folds are used at most."""
+BEST, OTHERS = 100, 60
+"""How many entities of a pool score best, and how many stand for the rest."""
+SCOUTS, SCOUT_POOL = 1200, 400
+"""Questions, and the entities drawn for each, from which it is learned roughly who scores best."""
+AGAIN = 100
+"""So many are ranked again by trees."""
+BLOCK = 32
+"""Questions that are asked at once: a table of features of all entities is large."""
+
+PULL, PULL_CORRECTIONS = 1e-5, 1e-3
+DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
+
+EXTRA = "embeddings"
+
+
+@dataclass(frozen=True, eq=False)
+class LinkModel:
+    """Patterns, what each of their features counts, and trees if there are any; `scores` ranks all entities."""
+
+    patterns: Sequence[Pattern]
+    weights: Weights
+    asks: Asks = "span"
+    extra: Extra | None = None
+    trees: Trees | None = None
+
+    @classmethod
+    def fit(
+        cls,
+        kb: TemporalKB,
+        evidence: Evidence | None = None,
+        *,
+        patterns: Sequence[str] = LINK_PATTERNS,
+        extra: Extra | None = None,
+        trees: bool = True,
+        asks: Asks = "span",
+        seed: int = 0,
+        on_progress: Progress | None = None,
+    ) -> "LinkModel":
+        """A model of a KB: patterns of its evidence (train), weights from folds of it and from dev."""
+        course = Course(kb, evidence, patterns=patterns, extra=extra, asks=asks, seed=seed, on_progress=on_progress)
+        return course.model(trees=trees)
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of the features, in the order of the weights."""
+        return feature_names(self.patterns) + ((EXTRA,) if self.extra is not None else ())
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the patterns were fitted on."""
+        return self.patterns[0].evidence
+
+    def rows(self, queries: LinkQueries) -> Features:
+        """All features of all entities: (n, features, entities)."""
+        return feature_rows(self.patterns, _asked(queries, self.asks), self.extra)
+
+    def scores(self, queries: LinkQueries) -> Floats:
+        """The score of every entity, logarithmic up to a constant of the question: (n, entities)."""
+        found = np.empty((len(queries), self.evidence.entities))
+        for block in blocks(len(queries)):
+            rows = self.rows(queries[block])
+            linear = self._linear(rows, queries.r[block])
+            found[block] = linear + self._again(rows, linear)
+        return found
+
+    def parts(self, queries: LinkQueries, candidates: Ints) -> dict[str, Floats]:
+        """What each feature adds to the score of a candidate for each question, (n,) each; their sum is the score."""
+        rows = self.rows(queries)
+        place = np.arange(len(queries))
+        added = rows[place, :, candidates] * self.weights.of(queries.r)
+        parts = dict(zip(self.features, added.T, strict=True))
+        if self.trees is not None:
+            parts["trees"] = self._again(rows, self._linear(rows, queries.r))[place, candidates]
+        return parts
+
+    def _linear(self, rows: Features, r: Ints) -> Floats:
+        return np.matmul(self.weights.of(r)[:, None], rows)[:, 0]
+
+    def _again(self, rows: Features, linear: Floats) -> Floats:
+        """What trees add: their sum for the best hundred; for the others, as much as keeps them below: (n, entities)."""
+        if self.trees is None:
+            return np.zeros_like(linear)
+        n, entities = linear.shape
+        best, some = best_of(linear, AGAIN), np.arange(n)[:, None]
+        added = self.trees(tree_features(rows, linear, best))
+        lowest = (linear[some, best] + added).min(1)
+        rest = linear.copy()
+        rest[some, best] = -np.inf
+        again = np.zeros_like(linear)
+        if entities > best.shape[1]:
+            again += np.minimum(lowest - rest.max(1) - 1e-6, 0)[:, None]
+        again[some, best] = added
+        return again
+
+    def state(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """All that was learned: arrays, and names (for JSON)."""
+        arrays = {"shared": self.weights.shared, "corrections": self.weights.corrections}
+        trees = {} if self.trees is None else {f"trees.{name}": each for name, each in self.trees.arrays().items()}
+        names = {"patterns": [each.name for each in self.patterns], "features": list(self.features), "asks": self.asks}
+        return arrays | trees, names
+
+    @classmethod
+    def from_state(
+        cls,
+        arrays: dict[str, NDArray[Any]],
+        names: dict[str, Any],
+        evidence: Evidence,
+        extra: Extra | None = None,
+    ) -> "LinkModel":
+        """The model of a `state`, with patterns fitted on this evidence."""
+        parts = {name.removeprefix("trees."): each for name, each in arrays.items() if name.startswith("trees.")}
+        patterns = [PATTERNS[name](evidence) for name in names["patterns"]]
+        weights = Weights(arrays["shared"], arrays["corrections"])
+        return cls(patterns, weights, names["asks"], extra, Trees(**parts) if parts else None)
+
+
+class Course:
+    """What a model learns from: questions of folds and of dev with their pools. `model` learns, of some dev facts or all."""
+
+    def __init__(
+        self,
+        kb: TemporalKB,
+        evidence: Evidence | None = None,
+        *,
+        patterns: Sequence[str] = LINK_PATTERNS,
+        extra: Extra | None = None,
+        asks: Asks = "span",
+        seed: int = 0,
+        on_progress: Progress | None = None,
+    ) -> None:
+        self.evidence = Evidence.of(kb) if evidence is None else evidence
+        self.names, self.extra, self.asks, self.seed = tuple(patterns), extra, asks, seed
+        self.report = on_progress or (lambda done, total: None)
+        self.patterns = [PATTERNS[name](self.evidence) for name in patterns]
+        known = replace(self.evidence, facts=self.evidence.facts + kb.valid)
+        self.dev = Questions.of(kb.valid, known, self.evidence, asks)
+        self.before = self._learn_from_folds()
+        self.start = _with_extra(self.before) if extra is not None else self.before
+        self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra)
+
+    def _learn_from_folds(self) -> Weights:
+        """The weights by train facts that are out of sight."""
+        rng = np.random.default_rng(self.seed)
+        fold = rng.integers(FOLDS, size=len(self.evidence))
+        none = Weights.zero(2 * self.evidence.relations, len(feature_names(self.patterns)))
+        weights, pools = none, []
+        for each in range(FOLDS_USED):
+            evidence = self.evidence.without(fold == each)
+            questions = Questions.of(self.evidence.facts[fold == each], self.evidence, evidence, self.asks)
+            questions = questions[rng.permutation(len(questions))[: MOST_QUESTIONS // FOLDS_USED]]
+            patterns = [PATTERNS[name](evidence) for name in self.names]
+            if each == 0:
+                few = self._pools(patterns, questions[:SCOUTS], None, best=0, others=SCOUT_POOL)
+                weights = fit(few, none, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=50)
+            pools.append(self._pools(patterns, questions, weights))
+            self.report(each + 1, FOLDS_USED + 2)
+        return fit(sum(pools[1:], pools[0]), weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
+
+    def _pools(
+        self,
+        patterns: Sequence[Pattern],
+        questions: "Questions",
+        weights: Weights | None,
+        extra: Extra | None = None,
+        best: int = BEST,
+        others: int = OTHERS,
+    ) -> Pools:
+        rng = np.random.default_rng(self.seed + 1)
+        found = []
+        for block in blocks(len(questions)):
+            some = questions[block]
+            rows = feature_rows(patterns, some.queries, extra)
+            score = None if weights is None else np.matmul(weights.of(some.queries.r)[:, None], rows)[:, 0]
+            found.append(some.pools(rows, score, best, others, rng))
+        width = len(feature_names(patterns)) + (extra is not None)
+        none = Pools(*(np.empty((0, 1 + best + others, *more), np.float32) for more in ((width,), ())), np.empty(0, np.int64))
+        return sum(found[1:], found[0]) if found else none
+
+    def model(self, rows: Bools | None = None, *, trees: bool = True) -> LinkModel:
+        """The model by all dev facts, or by those of a mask: (dev facts,)."""
+        mask = np.ones(len(self.dev), np.bool_) if rows is None else rows[self.dev.fact]
+        pull = np.full(len(self.start.shared), DEV_PULL)
+        pull_corrections = np.full(len(pull), DEV_PULL_CORRECTIONS)
+        if self.extra is not None:
+            pull[-1] = DEV_PULL_EXTRA
+        weights = fit(self.dev_pools[mask], self.start, pull=pull, pull_corrections=pull_corrections)
+        model = LinkModel(self.patterns, weights, self.asks, self.extra)
+        return replace(model, trees=self._grow(model, self.dev[mask])) if trees and mask.any() else model
+
+    def _grow(self, model: LinkModel, questions: "Questions") -> Trees:
+        features, start, right = [], [], []
+        for block in blocks(len(questions)):
+            some = questions[block]
+            rows = feature_rows(self.patterns, some.queries, self.extra)
+            linear = model._linear(rows, some.queries.r)
+            offset = some.offsets(self.evidence.entities)
+            best = best_of(linear, AGAIN)
+            hit, place = np.nonzero(best == some.gold[:, None])
+            features.append(tree_features(rows, linear, best)[hit])
+            start.append(np.take_along_axis(linear + offset, best, 1)[hit])
+            right.append(place)
+        return grow(np.concatenate(features), np.concatenate(start), np.concatenate(right), self.seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Questions with right answers; `fact` is the number of the fact that each was made of.
+
+    Of the other known answers, `answer` of question `question` counts only with the share `counts` of its time at which
+    it is not known to hold. `seen`, (entities,), says who has a fact in the evidence: others are no candidates.
+    """
+
+    queries: LinkQueries
+    gold: Ints
+    fact: Ints
+    question: Ints
+    answer: Ints
+    counts: Floats
+    seen: Bools
+
+    @classmethod
+    def of(cls, facts: Facts, known: Evidence, evidence: Evidence, asks: Asks) -> "Questions":
+        """Both directions of facts, asked of the evidence; their right answers are seen in it."""
+        pair = [LinkQueries.of(facts, direction, evidence.relations) for direction in ("object", "subject")]
+        columns = (np.concatenate(each) for each in zip(*((q.x, q.r, q.begin, q.end) for q in pair), strict=True))
+        queries = LinkQueries(*columns)
+        gold = np.concatenate([facts.o, facts.s]).astype(np.int64)
+        fact = np.tile(np.arange(len(facts)), 2)
+        seen = evidence.facts.mentioned(evidence.entities)
+        told = cls(_asked(queries, asks), gold, fact, *forgiven(queries, gold, known), seen)
+        return told[np.flatnonzero(seen[gold])]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __getitem__(self, rows: Any) -> "Questions":
+        rows = np.arange(len(self))[rows]
+        place = np.full(len(self), -1)
+        place[rows] = np.arange(len(rows))
+        keep = place[self.question] >= 0
+        others = (place[self.question[keep]], self.answer[keep], self.counts[keep])
+        return Questions(self.queries[rows], self.gold[rows], self.fact[rows], *others, self.seen)
+
+    def offsets(self, entities: int) -> Floats:
+        """The logarithm of how much each entity counts beside the right answer: (n, entities)."""
+        counts = np.tile(self.seen.astype(np.float64), (len(self), 1))
+        counts[self.question, self.answer] *= self.counts
+        with np.errstate(divide="ignore"):
+            return np.log(counts)
+
+    def pools(self, rows: Features, score: Floats | None, best: int, others: int, rng: np.random.Generator) -> Pools:
+        """Pools from the features of all entities: the right answer, the best by score, others from the rest."""
+        n, _, entities = rows.shape
+        offset, some = self.offsets(entities), np.arange(n)[:, None]
+        # The best by score come first, those that are no candidates last, all others in random order.
+        order = rng.random((n, entities))
+        order[offset == -np.inf] = -1
+        if score is not None:
+            candidates = np.where(offset == -np.inf, -np.inf, score)
+            candidates[some[:, 0], self.gold] = -np.inf
+            top = best_of(candidates, best)
+            order[some, top] = 3 + np.take_along_axis(candidates, top, 1).argsort(1).argsort(1)
+        order[some[:, 0], self.gold] = np.inf
+        size = min(1 + best + others, entities)
+        pool = best_of(order, size)
+        place = np.take_along_axis(order, pool, 1)
+        drawn = (place >= 0) & (place < 1)
+        rest = ((order >= 0) & (order < 1)).sum(1, keepdims=True)
+        chosen = np.take_along_axis(offset, pool, 1)
+        chosen = np.where(drawn, chosen + np.log(rest / np.maximum(drawn.sum(1, keepdims=True), 1), where=rest > 0, out=np.zeros(rest.shape)), chosen)
+        chosen[:, 0] = 0
+        features = np.take_along_axis(rows, pool[:, None], 2).transpose(0, 2, 1)
+        missing = 1 + best + others - size
+        chosen = np.pad(chosen, ((0, 0), (0, missing)), constant_values=-np.inf)
+        features = np.pad(features, ((0, 0), (0, missing), (0, 0)))
+        return Pools(np.ascontiguousarray(features), chosen.astype(np.float32), self.queries.r)
+
+
+def forgiven(queries: LinkQueries, gold: Ints, known: Evidence) -> tuple[Ints, Ints, Floats]:
+    """Other known answers: (question, answer, 1 − share of the question's time at which the answer is known to hold)."""
+    question, row = Index(pair_key(known.x, known.r)).matches(pair_key(queries.x, queries.r))
+    keep = known.y[row] != gold[question]
+    question, row = question[keep], row[keep]
+    span = spans.close((queries.begin, queries.end), known.first, known.last)
+    begin, end = spans.close((known.begin[row], known.end[row]), known.first, known.last)
+    shared = spans.intersection((begin, end), (span[0][question], span[1][question]))
+    first, last, group = spans.union(shared, pair_key(question, known.y[row]))
+    distinct, where = np.unique(group, return_inverse=True)
+    question, answer = split_key(distinct)
+    instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
+    length = np.maximum(span[1] - span[0] + 1, 1)[question]
+    return question, answer, np.clip(1 - instants / length, 0, 1)
+
+
+def feature_names(patterns: Sequence[Pattern]) -> tuple[str, ...]:
+    """The names of all features of candidates."""
+    return tuple(name for pattern in patterns for name in pattern.candidate_features)
+
+
+def feature_rows(patterns: Sequence[Pattern], queries: LinkQueries, extra: Extra | None = None) -> Features:
+    """All features of all entities, the extra one last: (n, features, entities)."""
+    found = [pattern.candidates(queries) for pattern in patterns]
+    if extra is not None:
+        found.append(np.asarray(extra(queries), np.float32)[:, None])
+    return np.concatenate(found, axis=1)
+
+
+def tree_features(rows: Features, linear: Floats, best: Ints) -> Features:
+    """What trees see of the best: all features and the linear score less the highest: (n, best, features + 1)."""
+    picked = np.take_along_axis(rows, best[:, None], 2)
+    score = np.take_along_axis(linear, best, 1)
+    relative = (score - linear.max(1, keepdims=True)).astype(np.float32)
+    return np.concatenate([picked, relative[:, None]], axis=1).transpose(0, 2, 1)
+
+
+def best_of(scores: Floats, number: int) -> Ints:
+    """The entities with the highest scores, highest first: (n, number)."""
+    number = min(number, scores.shape[1])
+    best = np.argpartition(-scores, number - 1, axis=1)[:, :number] if number else np.empty((len(scores), 0), np.int64)
+    order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
+    return np.take_along_axis(best, order, 1)
+
+
+def blocks(n: int) -> list[slice]:
+    """Parts of so many questions that their tables fit in memory."""
+    return [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
+
+
+def _asked(queries: LinkQueries, asks: Asks) -> LinkQueries:
+    if asks == "span":
+        return queries
+    return replace(queries, end=np.full(len(queries), spans.OPEN_END))
+
+
+def _with_extra(weights: Weights) -> Weights:
+    """Room for one more feature, which counts nothing yet."""
+    return Weights(np.append(weights.shared, 0), np.pad(weights.corrections, ((0, 0), (0, 1))))

@@ -1,0 +1,211 @@
+"""Rules with gaps of time: who is married to x was born there; who leaves one club for another takes the same way again.
+
+A rule of relation r leads from x to an answer c over one, two or three facts,
+
+    1   x –r₁– c
+    2   x –r₁– z –r₂– c
+    3   x –r₁– z –r₂– w –r– c         (the last step is the relation that is asked for)
+
+through entities that all differ, and its *cell* is r, the relations of the path, and for each step the bucket of the
+gap between the date of the question and that of the step's fact. r₁ = r is no rule of length 1 (see `recurrence`). The
+confidence of a cell is
+
+    hits / (cases + 5)
+
+over all paths that start at the entity of a known fact (x, r, g, t), without that fact itself: a hit leads to g; a case
+is a hit or leads to an entity that is not known as an answer of (x, r, ?) at any time. Entities with more than 200
+facts are not walked through.
+
+For an entity c the features are log(1 + Σ confidence / ε) and log(1 + max confidence / ε) over the paths that lead to
+it, a pair for each length. The fact that a question was made of is no step of a path, nor a case of a cell.
+"""
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from timeplex.patterns.base import Evidence, Features, LinkQueries, Pattern, register
+from timeplex.patterns.graph import BUCKETS, Graph, bucket, edges_of
+from timeplex.typing import Ints
+
+SHRINKAGE = 5.0
+HUB = 200
+"""Entities with more facts than this are not walked through."""
+FLOOR = 1e-3
+"""ε: what a confidence is measured against."""
+LENGTHS = 3
+
+Cells = tuple[Ints, Ints, Ints]
+"""A hash table of cells: key (−1: free), hits, cases; its size is a power of two."""
+
+
+@register("rules")
+class Rules(Pattern):
+    """Confidences of all cells that occur in the evidence; see the module."""
+
+    candidate_features = tuple(f"{kind} of rules of length {n}" for n in range(1, LENGTHS + 1) for kind in ("sum", "best"))
+
+    def __init__(self, evidence: Evidence) -> None:
+        super().__init__(evidence)
+        self.relations = 2 * evidence.relations
+        self.cells: Cells = _count(evidence.graph, self.relations, evidence.x, evidence.r, evidence.date, evidence.y)
+
+    def candidates(self, queries: LinkQueries) -> Features:
+        """log(1 + Σ/ε) and log(1 + max/ε) of the confidences of paths to each entity: (n, 6, entities)."""
+        columns = (queries.x, queries.r, queries.date, queries.own)
+        found: Features = _scores(self.evidence.graph, self.relations, *self.cells, *columns, *self._golds(queries))
+        return found
+
+    def _golds(self, queries: LinkQueries) -> tuple[Ints]:
+        """The answer that the own fact of each question has, −1: no such fact."""
+        return (self.evidence.answers(queries),)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _paths(
+    links: Graph, relations: int, x: int, r: int, date: int, own: int, found: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], int]:
+    """All paths from x: rows (cell, entity it leads to) in `found`, which grows as needed, and how many there are."""
+    count = 0
+    for i in range(links.start[x], links.start[x + 1]):
+        z = links.y[i]
+        if links.fact[i] == own or z == x:
+            continue
+        first = (r * relations + links.r[i]) * BUCKETS + bucket(links.bounds, date, links.date[i])
+        if links.r[i] != r:
+            found, count = _add(found, count, 4 * first + 1, z)
+        if links.start[z + 1] - links.start[z] > HUB:
+            continue
+        for j in range(links.start[z], links.start[z + 1]):
+            w = links.y[j]
+            if links.fact[j] == own or w == x or w == z:
+                continue
+            second = (first * relations + links.r[j]) * BUCKETS + bucket(links.bounds, date, links.date[j])
+            found, count = _add(found, count, 4 * second + 2, w)
+            if links.start[w + 1] - links.start[w] > HUB:
+                continue
+            low, high = edges_of(links, w, r)
+            for k in range(low, high):
+                c = links.y[k]
+                if links.fact[k] == own or c == x or c == z or c == w:
+                    continue
+                third = second * BUCKETS + bucket(links.bounds, date, links.date[k])
+                found, count = _add(found, count, 4 * third + 3, c)
+    return found, count
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _add(found: NDArray[np.int64], count: int, cell: int, entity: int) -> tuple[NDArray[np.int64], int]:
+    if count == len(found):
+        found = np.concatenate((found, np.empty_like(found)))
+    found[count, 0] = cell
+    found[count, 1] = entity
+    return found, count + 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _slot(keys: Ints, key: int) -> int:
+    """Where the key stands in the table, or would stand."""
+    slot = ((key * 0x9E3779B97F4A7C1) >> 20) & (len(keys) - 1)
+    while keys[slot] != key and keys[slot] != -1:
+        slot = (slot + 1) & (len(keys) - 1)
+    return slot
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _room(keys: Ints, hits: Ints, cases: Ints, used: int) -> Cells:
+    """The table, twice as large if it is half full."""
+    if 2 * used < len(keys):
+        return keys, hits, cases
+    size = 2 * len(keys)
+    new_keys, new_hits, new_cases = np.full(size, -1), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for old in range(len(keys)):
+        if keys[old] != -1:
+            new = _slot(new_keys, keys[old])
+            new_keys[new], new_hits[new], new_cases[new] = keys[old], hits[old], cases[old]
+    return new_keys, new_hits, new_cases
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _know(links: Graph, x: int, r: int, known: Ints, stamp: int) -> None:
+    """Mark the known answers of (x, r, ?) by a stamp."""
+    low, high = edges_of(links, x, r)
+    for i in range(low, high):
+        known[links.y[i]] = stamp
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _count(links: Graph, relations: int, x: Ints, r: Ints, date: Ints, gold: Ints) -> Cells:
+    """Hits and cases of every cell, over the 2n directed rows as questions."""
+    size = 1 << 16
+    keys, hits, cases = np.full(size, -1), np.zeros(size, np.int64), np.zeros(size, np.int64)
+    known = np.full(len(links.start) - 1, -1)
+    found, used, facts = np.empty((1 << 12, 2), np.int64), 0, len(x) // 2
+    for case in range(len(x)):
+        _know(links, x[case], r[case], known, case)
+        found, count = _paths(links, relations, x[case], r[case], date[case], case % facts, found)
+        for path in range(count):
+            cell, c = found[path, 0], found[path, 1]
+            if c != gold[case] and known[c] == case:
+                continue
+            keys, hits, cases = _room(keys, hits, cases, used)
+            slot = _slot(keys, cell)
+            if keys[slot] == -1:
+                keys[slot] = cell
+                used += 1
+            cases[slot] += 1
+            hits[slot] += c == gold[case]
+    return keys, hits, cases
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _scores(
+    links: Graph,
+    relations: int,
+    keys: Ints,
+    hits: Ints,
+    cases: Ints,
+    x: Ints,
+    r: Ints,
+    date: Ints,
+    own: Ints,
+    gold: Ints,
+) -> Features:
+    """The features of all entities for each question."""
+    entities = len(links.start) - 1
+    out = np.zeros((len(x), 2 * LENGTHS, entities), np.float32)
+    known, totals = np.full(entities, -1), np.zeros((LENGTHS, entities))
+    found = np.empty((1 << 12, 2), np.int64)
+    for q in range(len(x)):
+        found, count = _paths(links, relations, x[q], r[q], date[q], own[q], found)
+        less = _own_cases(links, keys, found[:count], x[q], r[q], gold[q], known, q) if own[q] >= 0 else None
+        for path in range(count):
+            slot, c = _slot(keys, found[path, 0]), found[path, 1]
+            hit, case = hits[slot], cases[slot]
+            if less is not None:
+                hit, case = hit - less[path, 0], case - less[path, 1]
+            confidence, kind = hit / (case + SHRINKAGE), (found[path, 0] & 3) - 1
+            totals[kind, c] += confidence
+            out[q, 2 * kind + 1, c] = max(out[q, 2 * kind + 1, c], confidence)
+        for path in range(count):
+            kind, c = (found[path, 0] & 3) - 1, found[path, 1]
+            if totals[kind, c] > 0:
+                out[q, 2 * kind, c] = np.log1p(totals[kind, c] / FLOOR)
+                out[q, 2 * kind + 1, c] = np.log1p(out[q, 2 * kind + 1, c] / FLOOR)
+                totals[kind, c] = 0
+    return out
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _own_cases(
+    links: Graph, keys: Ints, found: Ints, x: int, r: int, gold: int, known: Ints, stamp: int
+) -> NDArray[np.int64]:
+    """What the own fact of a question added to the (hits, cases) of the cell of each path: (paths, 2)."""
+    _know(links, x, r, known, stamp)
+    slots = np.array([_slot(keys, cell) for cell in found[:, 0]])
+    hits, cases = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+    for path in range(len(found)):
+        c = found[path, 1]
+        hits[slots[path]] += c == gold
+        cases[slots[path]] += c == gold or known[c] != stamp
+    return np.stack((hits[slots], cases[slots]), axis=1)
