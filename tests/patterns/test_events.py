@@ -80,11 +80,13 @@ def nearest(gaps: Iterator[int], axis: int) -> float:
 def slow(facts: Facts, x: int, r: int, t: int, c: int) -> dict[str, float]:
     """Every feature of one candidate, as the module defines it; t = OPEN_END: undated."""
     rows = rows_of(facts)
+    if c == x:
+        return {}
     pair = [(relation, date - t) for row_x, relation, y, date in rows if (row_x, y) == (x, c)]
     role = [date - t for _, relation, y, date in rows if y == c and relation == r]
     active = [date - t for _, _, y, date in rows if y == c]
     same = [gap for relation, gap in pair if relation == r]
-    dated = t != spans.OPEN_END
+    met = len(pair) > 0
     found = {
         "same ever": math.log1p(len(same)),
         "any ever": math.log1p(len(pair)),
@@ -93,7 +95,9 @@ def slow(facts: Facts, x: int, r: int, t: int, c: int) -> dict[str, float]:
     }
     asked = sum((row_x, relation) == (x, r) for row_x, relation, _, _ in rows)
     found["share"] = math.log1p(1000 * len(same) / asked) if asked else 0.0
-    if not dated:
+    for name in () if met else ("role ever", "active ever"):
+        found[f"stranger {name}"] = found[name]
+    if t == spans.OPEN_END:
         return found
     every = [gap for _, gap in pair]
     for scale in (1.5, 7.0, 40.0):
@@ -101,6 +105,8 @@ def slow(facts: Facts, x: int, r: int, t: int, c: int) -> dict[str, float]:
         found[f"any {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in every))
         found[f"role {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in role if abs(gap) <= REACH))
         found[f"active {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in active if abs(gap) <= REACH))
+    for name in () if met else ("role 7", "active 40"):
+        found[f"stranger {name}"] = found[name]
     confidences = [confidence(rows, r, relation, gap) for relation, gap in pair]
     found["rule sum"] = math.log1p(1000 * (1 - math.prod(1 - each for each in confidences)))
     found["rule best"] = math.log1p(1000 * max(confidences, default=0.0))

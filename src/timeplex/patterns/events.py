@@ -1,24 +1,25 @@
 """Events between two entities: what happened between them before and after, and what is going on at the time.
 
 For (x, r, ?, t), the candidate c is judged by the events of the pair (x, c), with whatever relation and in whatever
-direction, by how popular c is around t, and by rules: (x, r′, c) so many instants before or after vouches for (x, r, c).
-Past and future count alike. The date of a fact is its begin, or its end where that is open; undated facts, and facts of an
-entity with itself, are left out, and what a KB states twice counts once.
+direction, by how popular c is around t, and by rules: (x, r′, c) so many instants before or after vouches for
+(x, r, c). Past and future count alike. The date of a fact is its begin, or its end where that is open; undated facts
+and facts of an entity with itself are left out, and what a KB states twice counts once. Of x itself nothing is said.
 
 With Δ = t′ − t of an event (x, r′, c, t′) and kernels k_τ(Δ) = exp(−|Δ| / τ) for τ = 1.5, 7, 40 and ∞ instants:
 
     same τ, any τ           log(1 + Σ k_τ(Δ)) over the events of the pair with r′ = r, or with any r′
     share                   log(1 + 1000 · n(x, r, c) / n(x, r))
-    rule sum, rule best     log(1 + 1000 p) of p = 1 − Π (1 − confidence(r, r′, Δ)) over the events of the pair, and of the
-                            best confidence among them
-    before, after; same …   log((1 + n) / (1 + |Δ|)), but ≥ 0, of the nearest event of the pair with Δ ≤ 0, or Δ ≥ 0, n instants on
-                            the axis; of any relation, and of r itself
-    role τ, active τ        log(1 + Σ k_τ(Δ)) over the events (·, r, c), or over all of c; cut off beyond `REACH` instants,
-                            if τ is not ∞
+    rule sum, rule best     log(1 + 1000 p) of p = 1 − Π (1 − confidence(r, r′, Δ)) over the events of the pair, and of
+                            the best confidence among them
+    before, after; same …   log((1 + n) / (1 + |Δ|)), but ≥ 0, of the nearest event of the pair with Δ ≤ 0, or Δ ≥ 0, of
+                            any relation, and of r itself; n instants are on the axis
+    role τ, active τ        log(1 + Σ k_τ(Δ)) over the events (·, r, c), or over all of c; kernels of finite τ are cut
+                            off beyond `REACH` instants
+    stranger …              some of the latter once more, for those c alone who have no event with x
 
 A rule (r, r′, bucket of Δ) has as cases all pairs of a question (x, r, ?, t) that the evidence answers and an event
-(x, r′, c, t′), and as hits those where c is an answer to it: confidence = hits / (cases + 5). An answer is no evidence for
-its own question, so that the rule (r, r, 0) has no cases.
+(x, r′, c, t′), and as hits those where c is an answer to it: confidence = hits / (cases + 5). An answer is no evidence
+for its own question, so that the rule (r, r, 0) has no cases.
 """
 
 from collections.abc import Callable
@@ -97,6 +98,7 @@ class Events(Pattern):
         *(f"{of} {scale}" for of in ("same", "any") for scale in ("1.5", "7", "40", "ever")),
         *("share", "rule sum", "rule best", "before", "after", "same before", "same after"),
         *(f"{of} {scale}" for of in ("role", "active") for scale in ("1.5", "7", "40", "ever")),
+        *("stranger role 7", "stranger role ever", "stranger active 40", "stranger active ever"),
     )
 
     def __init__(self, evidence: Evidence) -> None:
@@ -119,10 +121,12 @@ class Events(Pattern):
             _answer(
                 part.x, part.r, part.date, dated, skip, self.evidence.instants, kernels, self._log, self._rules, block
             )
-            popularity = block[:, ROLE:]
+            popularity = block[:, ROLE:STRANGER]
             np.maximum(popularity, 0, out=popularity)
             popularity += 1
             np.log(popularity, out=popularity)
+            block[np.arange(len(part)), :, part.x] = 0
+            np.multiply(block[:, FOR_STRANGERS], block[:, None, ANY + 3] == 0, out=block[:, STRANGER:])
         return found
 
     def _kernels(self, queries: LinkQueries) -> Singles:
@@ -132,8 +136,9 @@ class Events(Pattern):
         return np.exp(-np.arange(widest + 1) / np.array(SCALES)[:, None]).astype(np.float32)
 
 
-SAME, ANY, SHARE, RULES, NEAREST, ROLE, ACTIVE = 0, 4, 8, 9, 11, 15, 19
+SAME, ANY, SHARE, RULES, NEAREST, ROLE, ACTIVE, STRANGER = 0, 4, 8, 9, 11, 15, 19, 23
 """Where the features start."""
+FOR_STRANGERS = [ROLE + 1, ROLE + 3, ACTIVE + 2, ACTIVE + 3]
 
 
 def _rows(evidence: Evidence) -> tuple[Ints, Ints]:

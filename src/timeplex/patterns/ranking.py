@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
-from timeplex.patterns import candidate_dates, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, Features, LinkQueries, Pattern
 from timeplex.patterns.loglinear import Pools, Weights, fit
 from timeplex.patterns.trees import Trees, grow
