@@ -103,8 +103,8 @@ def slow(facts: Facts, x: int, r: int, t: int, c: int) -> dict[str, float]:
     for scale in (1.5, 7.0, 40.0):
         found[f"same {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in same))
         found[f"any {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in every))
-        found[f"role {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in role if abs(gap) <= REACH))
-        found[f"active {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in active if abs(gap) <= REACH))
+        found[f"role {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in role if abs(gap) <= REACH * scale))
+        found[f"active {scale:g}"] = math.log1p(sum(kernel(scale, gap) for gap in active if abs(gap) <= REACH * scale))
     for name in () if met else ("role 7", "active 40"):
         found[f"stranger {name}"] = found[name]
     confidences = [confidence(rows, r, relation, gap) for relation, gap in pair]
@@ -200,3 +200,18 @@ def test_no_facts_and_no_questions() -> None:
     assert not empty.candidates(all_questions([3, spans.OPEN_END])).any()
     none = np.empty(0, np.int64)
     assert empty.candidates(LinkQueries(none, none, none, none)).shape == (0, len(FEATURES), ENTITIES)
+
+
+def test_rare_relations_have_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if their facts were not there, for rules; all else stays."""
+    rows = [(0, 1, 1, 3, 3), (0, 1, 1, 4, 4), (0, 1, 2, 5, 5), (0, 0, 1, 4, 4), (2, 0, 0, 5, 5)]
+    facts, queries = facts_of(rows), all_questions([4, 9])
+    everything = Events(evidence_of(facts)).candidates(queries)
+    monkeypatch.setattr("timeplex.patterns.events.MOST_RELATIONS", 1)
+    found = Events(evidence_of(facts)).candidates(queries)
+    frequent = Events(evidence_of(facts[:3])).candidates(queries)
+    asked, said = queries.r % RELATIONS == 1, [name.startswith("rule") for name in FEATURES]
+    np.testing.assert_array_equal(found[:, np.logical_not(said)], everything[:, np.logical_not(said)])
+    np.testing.assert_array_equal(found[asked][:, said], frequent[asked][:, said])
+    assert found[asked][:, said].any()
+    assert not found[~asked][:, said].any()

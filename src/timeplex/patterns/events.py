@@ -14,12 +14,12 @@ With Δ = t′ − t of an event (x, r′, c, t′) and kernels k_τ(Δ) = exp(�
     before, after; same …   log((1 + n) / (1 + |Δ|)), but ≥ 0, of the nearest event of the pair with Δ ≤ 0, or Δ ≥ 0, of
                             any relation, and of r itself; n instants are on the axis
     role τ, active τ        log(1 + Σ k_τ(Δ)) over the events (·, r, c), or over all of c; kernels of finite τ are cut
-                            off beyond `REACH` instants
+                            off where |Δ| > 5 τ
     stranger …              some of the latter once more, for those c alone who have no event with x
 
 A rule (r, r′, bucket of Δ) has as cases all pairs of a question (x, r, ?, t) that the evidence answers and an event
 (x, r′, c, t′), and as hits those where c is an answer to it: confidence = hits / (cases + 5). An answer is no evidence
-for its own question, so that the rule (r, r, 0) has no cases.
+for its own question, so that the rule (r, r, 0) has no cases. Beyond `MOST_RELATIONS`, rare relations have no rules.
 """
 
 from collections.abc import Callable
@@ -30,22 +30,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from timeplex.kb import spans
-from timeplex.patterns.base import Evidence, LinkQueries, Pattern, register
+from timeplex.patterns.base import Evidence, Features, LinkQueries, Pattern, register
 from timeplex.typing import Codes, Floats, Ints
 
 SCALES = (1.5, 7.0, 40.0)
 """The τ of the kernels, in instants, besides ∞."""
-REACH = 320
-"""How far popularity looks, in instants: eight times the widest kernel."""
+REACH = 5
+"""How far popularity looks: so many times τ."""
 GAPS = (0, 1, 2, 3, 7, 14, 30, 60, 120)
 """The last |Δ| of each bucket of a rule; one more bucket has all that are farther. Before and after are kept apart."""
 BUCKETS = 2 * len(GAPS) + 1
+MOST_RELATIONS = 300
+"""Rules are learned of so many relations, the most frequent: memory grows with their square."""
 PRIOR = 5.0
 """Cases without a hit that every rule starts with."""
 SHARPNESS = 1000.0
 """Probabilities p are said as log(1 + 1000 p)."""
-BLOCK = 32
-"""So many questions are answered at a time."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Singles = NDArray[np.float32]
@@ -83,8 +83,12 @@ class Log(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How often each rule had a case and a hit, and log(1 − confidence): (2R, buckets, 2R), by r, Δ and r′."""
+    """How often each rule had a case and a hit, and log(1 − confidence): (2K, buckets, 2K), by r, Δ and r′.
 
+    `number`, (2R,), says which of the 2K a directed relation is; −1: a rare one, of which there are no rules.
+    """
+
+    number: Codes
     hits: Floats
     cases: Floats
     miss: Singles
@@ -107,44 +111,45 @@ class Events(Pattern):
         self._log = _log(evidence, rows)
         self._rules = _rules(evidence, rows, self._log)
 
-    def candidates(self, queries: LinkQueries) -> Any:
+    def candidates(self, queries: LinkQueries) -> Features:
         """What speaks for each entity as an answer: (n, features, entities), float32."""
         found = np.zeros((len(queries), len(self.candidate_features), self.evidence.entities), np.float32)
-        kernels = self._kernels(queries)
-        for first in range(0, len(queries), BLOCK):
-            some = slice(first, first + BLOCK)
-            part, own = queries[some], queries.own[some]
-            dated = part.date != spans.OPEN_END
-            row = np.where(part.r < self.evidence.relations, own, own + len(self.evidence))
-            skip = np.where(own >= 0, self._place[np.where(own >= 0, row, 0)], -1) if len(self._place) else own
-            block = found[some]
-            _answer(
-                part.x, part.r, part.date, dated, skip, self.evidence.instants, kernels, self._log, self._rules, block
-            )
-            popularity = block[:, ROLE:STRANGER]
-            np.maximum(popularity, 0, out=popularity)
+        kernels, skip = self._kernels(queries), self._places(queries)
+        dated = queries.date != spans.OPEN_END
+        asked = (queries.x, queries.r, queries.date, dated, skip)
+        _answer(*asked, self.evidence.instants, kernels, self._log, self._rules, found)
+        for x, rows in zip(queries.x, found, strict=True):
+            popularity = rows[ROLE:STRANGER]
             popularity += 1
             np.log(popularity, out=popularity)
-            block[np.arange(len(part)), :, part.x] = 0
-            np.multiply(block[:, FOR_STRANGERS], block[:, None, ANY + 3] == 0, out=block[:, STRANGER:])
+            rows[:, x] = 0
+            stranger = rows[ANY + 3] == 0
+            for place, feature in enumerate(FOR_STRANGERS, STRANGER):
+                np.copyto(rows[place], rows[feature], where=stranger)
         return found
+
+    def _places(self, queries: LinkQueries) -> Ints:
+        """Where the own fact of each question stands in the log, seen from x; −1: nowhere."""
+        row = np.where(queries.r < self.evidence.relations, queries.own, queries.own + len(self.evidence))
+        return self._place[np.where(queries.own >= 0, row, -1)]
 
     def _kernels(self, queries: LinkQueries) -> Singles:
         """k_τ(|Δ|) for every distance that a query can have to an event: (scales, distances)."""
-        dates = np.concatenate([queries.date[queries.date != spans.OPEN_END], self._log.active_t])
+        t = self._log.active_t
+        dates = np.concatenate([queries.date[queries.date != spans.OPEN_END], t[:1], t[-1:]])
         widest = int(dates.max() - dates.min()) if len(dates) else 0
         return np.exp(-np.arange(widest + 1) / np.array(SCALES)[:, None]).astype(np.float32)
 
 
 SAME, ANY, SHARE, RULES, NEAREST, ROLE, ACTIVE, STRANGER = 0, 4, 8, 9, 11, 15, 19, 23
 """Where the features start."""
-FOR_STRANGERS = [ROLE + 1, ROLE + 3, ACTIVE + 2, ACTIVE + 3]
+FOR_STRANGERS = (ROLE + 1, ROLE + 3, ACTIVE + 2, ACTIVE + 3)
 
 
 def _rows(evidence: Evidence) -> tuple[Ints, Ints]:
-    """The rows of the evidence that count, by (x, y, t, r); and the place of each row among them, (2n,).
+    """The rows of the evidence that count, by (x, y, t, r); and the place of each row among them, (2n + 1,).
 
-    A fact that is stated twice has no place: without one of the two, all stays as it is.
+    A fact that is stated twice has no place, −1: without one of the two, all stays as it is. The last is for no fact.
     """
     date = np.where(evidence.begin != spans.OPEN_BEGIN, evidence.begin, evidence.end)
     keys = np.stack([evidence.r, date, evidence.y, evidence.x])
@@ -154,7 +159,7 @@ def _rows(evidence: Evidence) -> tuple[Ints, Ints]:
     new[1:] = (keys[:, order[1:]] != keys[:, order[:-1]]).any(0)
     rows = order[new]
     twice = np.diff(np.append(np.flatnonzero(new), len(order))) > 1
-    place = np.full(2 * len(evidence), -1, np.int64)
+    place = np.full(2 * len(evidence) + 1, -1, np.int64)
     place[rows] = np.where(twice, -1, np.arange(len(rows)))
     return rows, place
 
@@ -182,14 +187,27 @@ def _starts(groups: Any, number: int) -> Ints:
 
 
 def _rules(evidence: Evidence, rows: Ints, log: Log) -> Rules:
-    shape = (2 * evidence.relations, BUCKETS, 2 * evidence.relations)
-    hits, cases = np.zeros(shape), np.zeros(shape)  # counts beyond 2²⁴ need double precision
-    by_time = np.lexsort([log.r, log.t, evidence.x[rows]])
-    _count_hits(log.start, log.y, log.r, log.t, hits)
-    _count_cases(log.start, log.r[by_time], log.t[by_time], _EDGES, cases)
-    each = np.arange(2 * evidence.relations)
+    number = _numbers(log.r, evidence.relations)
+    # Counts beyond 2²⁴ need double precision.
+    hits = np.zeros((number.max(initial=-1) + 1, BUCKETS, number.max(initial=-1) + 1))
+    cases = np.zeros_like(hits)
+    frequent = np.flatnonzero(number[log.r] >= 0)
+    x, y, r, t = evidence.x[rows][frequent], log.y[frequent], number[log.r[frequent]], log.t[frequent]
+    start, by_time = _starts(x, evidence.entities), np.lexsort([r, t, x])
+    _count_hits(start, y, r, t, hits)
+    _count_cases(start, r[by_time], t[by_time], _EDGES, cases)
+    each = np.arange(len(cases))
     cases[each, len(GAPS), each] = 0
-    return Rules(hits, cases, np.log1p(-hits / (cases + PRIOR)).astype(np.float32))
+    return Rules(number, hits, cases, np.log1p(-hits / (cases + PRIOR)).astype(np.float32))
+
+
+def _numbers(r: Codes, relations: int) -> Codes:
+    """0 … 2K − 1 for the K most frequent relations and, in the same order, their inverses; −1 for the rest: (2R,)."""
+    frequent = np.argsort(-np.bincount(r, minlength=2 * relations)[:relations], kind="stable")[:MOST_RELATIONS]
+    number = np.full(2 * relations, -1, np.int32)
+    number[frequent] = np.arange(len(frequent))
+    number[frequent + relations] = np.arange(len(frequent)) + len(frequent)
+    return number
 
 
 _EDGES = np.array([*(-gap for gap in reversed(GAPS)), *(gap + 1 for gap in GAPS)], np.int64)
@@ -261,18 +279,31 @@ def _answer(
     rules: Rules,
     found: Singles,
 ) -> None:
-    """Fill (n, features, entities), which is 0 before; popularity without its logarithm."""
+    """Fill (n, features, entities), which is 0 before; popularity as a plain sum, without its logarithm."""
+    silent = np.zeros(rules.miss.shape[1:], np.float32)
     for q in range(len(x)):
-        miss = rules.miss[r[q]]
-        if skip[q] >= 0:
-            miss = _without(x[q], r[q], skip[q], log, rules)
-        _pairs(x[q], r[q], t[q], dated[q], skip[q], axis, kernels, log, miss, found[q])
-        _popularity(x[q], r[q], t[q], dated[q], skip[q], kernels, log, found[q])
+        miss = silent
+        if rules.number[r[q]] >= 0:
+            miss = rules.miss[rules.number[r[q]]]
+            if skip[q] >= 0:
+                miss = _without(x[q], r[q], skip[q], log, rules)
+        _pairs(x[q], r[q], t[q], dated[q], skip[q], axis, kernels, log, rules.number, miss, found[q])
+        _popularity(r[q], t[q], dated[q], skip[q], kernels, log, found[q])
 
 
 @compiled
 def _pairs(
-    x: int, r: int, t: int, dated: bool, skip: int, axis: int, kernels: Singles, log: Log, miss: Singles, found: Singles
+    x: int,
+    r: int,
+    t: int,
+    dated: bool,
+    skip: int,
+    axis: int,
+    kernels: Singles,
+    log: Log,
+    number: Codes,
+    miss: Singles,
+    found: Singles,
 ) -> None:
     """Fill what the events of x with each candidate say: same, any, share, rules, nearest."""
     first, stop = log.start[x], log.start[x + 1]
@@ -310,9 +341,10 @@ def _pairs(
                     nearest[1] = min(nearest[1], distance)
                     if same:
                         nearest[3] = min(nearest[3], distance)
-                log_miss = miss[_bucket(gap), log.r[i]]
-                total += log_miss
-                best = min(best, log_miss)
+                if number[log.r[i]] >= 0:
+                    log_miss = miss[_bucket(gap), number[log.r[i]]]
+                    total += log_miss
+                    best = min(best, log_miss)
             i += 1
         if sums[ANY + 3] == 0:
             continue
@@ -327,7 +359,7 @@ def _pairs(
 
 
 @compiled
-def _popularity(x: int, r: int, t: int, dated: bool, skip: int, kernels: Singles, log: Log, found: Singles) -> None:
+def _popularity(r: int, t: int, dated: bool, skip: int, kernels: Singles, log: Log, found: Singles) -> None:
     """Add up how often each candidate has the role of the answer, and how active it is, around t and ever."""
     role, active = found[ROLE : ROLE + 4], found[ACTIVE : ACTIVE + 4]
     for i in range(log.ever_start[r], log.ever_start[r + 1]):
@@ -341,55 +373,54 @@ def _popularity(x: int, r: int, t: int, dated: bool, skip: int, kernels: Singles
         for k in range(4):
             weight = np.float32(1)
             if k < 3:
-                weight = kernels[k, distance] if dated and distance <= REACH else np.float32(0)
-            role[k, log.y[skip]] -= weight
-            active[k, log.y[skip]] -= weight
-            active[k, x] -= weight
+                weight = kernels[k, distance] if dated and distance <= REACH * SCALES[k] else np.float32(0)
+            for sums in (role, active):
+                sums[k, log.y[skip]] = max(sums[k, log.y[skip]] - weight, np.float32(0))
 
 
 @compiled
 def _add_kernels(y: Codes, t: Ints, first: int, stop: int, now: int, kernels: Singles, sums: Singles) -> None:
     """Add to each entity the kernels of its events; rows first … stop − 1, sorted by time."""
-    low = first + np.searchsorted(t[first:stop], now - REACH)
-    for i in range(low, stop):
-        if t[i] > now + REACH:
-            break
-        distance = abs(t[i] - now)
-        for k in range(3):
-            sums[k, y[i]] += kernels[k, distance]
+    for k in range(3):
+        reach = int(REACH * SCALES[k])
+        for i in range(first + np.searchsorted(t[first:stop], now - reach), stop):
+            if t[i] > now + reach:
+                break
+            sums[k, y[i]] += kernels[k, abs(t[i] - now)]
 
 
 @compiled
 def _without(x: int, r: int, skip: int, log: Log, rules: Rules) -> Singles:
-    """log(1 − confidence) of the rules for r as they would be without the fact at a place: (buckets, 2R)."""
-    hits, cases = rules.hits[r].copy(), rules.cases[r].copy()
+    """log(1 − confidence) of the rules for r as they would be without the fact at a place: (buckets, 2K)."""
+    number, half = rules.number, len(rules.number) // 2
+    hits, cases = rules.hits[number[r]].copy(), rules.cases[number[r]].copy()
     y, own = log.y[skip], log.t[skip]
-    inverse = r - len(rules.hits) // 2 if r >= len(rules.hits) // 2 else r + len(rules.hits) // 2
     alone = True
     for i in range(log.start[x], log.start[x + 1]):
         alone &= i == skip or log.r[i] != r or log.t[i] != own
     # The fact as a question, or as one answer of it.
     for i in range(log.start[x], log.start[x + 1]):
-        if i != skip and (log.r[i] != r or log.t[i] != own):
+        if i != skip and number[log.r[i]] >= 0 and (log.r[i] != r or log.t[i] != own):
             bucket = _bucket(log.t[i] - own)
-            cases[bucket, log.r[i]] -= alone
-            hits[bucket, log.r[i]] -= log.y[i] == y
+            cases[bucket, number[log.r[i]]] -= alone
+            hits[bucket, number[log.r[i]]] -= log.y[i] == y
     # As evidence for other questions of x, and, from its other side, for questions of y.
-    _forget(x, y, r, r, own, log, hits, cases)
-    _forget(y, x, r, inverse, own, log, hits, cases)
+    inverse = r - half if r >= half else r + half
+    _forget(x, y, r, r, own, log, number, hits, cases)
+    _forget(y, x, r, inverse, own, log, number, hits, cases)
     return np.log1p(-hits / (cases + PRIOR)).astype(np.float32)
 
 
 @compiled
-def _forget(x: int, y: int, r: int, other: int, own: int, log: Log, hits: Floats, cases: Floats) -> None:
+def _forget(x: int, y: int, r: int, other: int, own: int, log: Log, number: Codes, hits: Floats, cases: Floats) -> None:
     """Take away the cases and hits that (x, other, y) at `own` gives to questions (x, r, t)."""
     times = np.empty(log.start[x + 1] - log.start[x], np.int64)
-    number = 0
+    found = 0
     for i in range(log.start[x], log.start[x + 1]):
         if log.r[i] == r and (other != r or log.t[i] != own):
-            times[number] = log.t[i]
-            number += 1
+            times[found] = log.t[i]
+            found += 1
             if log.y[i] == y:
-                hits[_bucket(own - log.t[i]), other] -= 1
-    for t in np.unique(times[:number]):
-        cases[_bucket(own - t), other] -= 1
+                hits[_bucket(own - log.t[i]), number[other]] -= 1
+    for t in np.unique(times[:found]):
+        cases[_bucket(own - t), number[other]] -= 1
