@@ -12,7 +12,7 @@ from tests.builders import facts_of
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
 from timeplex.patterns.base import Evidence, LinkQueries
-from timeplex.patterns.events import GAPS, PRIOR, REACH, Events
+from timeplex.patterns.events import GAPS, PRIOR, REACH, Events, has_events
 
 ENTITIES, RELATIONS = 4, 2
 FIRST, LAST = 0, 400
@@ -215,3 +215,19 @@ def test_rare_relations_have_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(found[asked][:, said], frequent[asked][:, said])
     assert found[asked][:, said].any()
     assert not found[~asked][:, said].any()
+
+
+@pytest.mark.parametrize(
+    ("lasting", "open_ended", "undated", "events"),
+    [(0, 0, 0, True), (1, 0, 0, True), (2, 0, 0, False), (0, 2, 0, False), (0, 0, 9, True)],
+)
+def test_which_kb_has_events(lasting: int, open_ended: int, undated: int, events: bool) -> None:
+    """Facts that last, or that are not known to end, may be 5 %; undated facts do not count."""
+    dated = [(5, 5)] * (20 - lasting - open_ended) + [(5, 6)] * lasting + [(5, spans.OPEN_END)] * open_ended
+    rows = [(0, 0, 1, *span) for span in dated + [(spans.OPEN_BEGIN, spans.OPEN_END)] * undated]
+    assert has_events(facts_of(rows)) == events
+
+
+def test_no_dated_fact_no_events() -> None:
+    assert not has_events(Facts.empty())
+    assert not has_events(facts_of([(0, 0, 1, spans.OPEN_BEGIN, spans.OPEN_END)]))

@@ -22,16 +22,16 @@ A rule (r, r′, bucket of Δ) has as cases all pairs of a question (x, r, ?, t)
 for its own question, so that the rule (r, r, 0) has no cases. Beyond `MOST_RELATIONS`, rare relations have no rules.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
-import numba
 import numpy as np
-from numpy.typing import NDArray
+from numba import njit
 
 from timeplex.kb import spans
+from timeplex.kb.facts import Facts
 from timeplex.patterns.base import Evidence, Features, LinkQueries, Pattern, register
-from timeplex.typing import Codes, Floats, Ints
+from timeplex.patterns.relation_classes import MOST_LASTING
+from timeplex.typing import Bools, Codes, Floats, Ints
 
 SCALES = (1.5, 7.0, 40.0)
 """The τ of the kernels, in instants, besides ∞."""
@@ -47,13 +47,11 @@ PRIOR = 5.0
 SHARPNESS = 1000.0
 """Probabilities p are said as log(1 + 1000 p)."""
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-Singles = NDArray[np.float32]
 
-
-def compiled(function: Function) -> Function:
-    """The function as machine code, kept on the disk."""
-    return cast(Function, numba.njit(cache=True)(function))
+def has_events(facts: Facts) -> bool:
+    """Whether a KB tells of events: hardly any dated fact, as in `relation_classes`, has another end than its begin."""
+    dated = facts.dated
+    return bool(dated.any()) and float((facts.begin != facts.end)[dated].mean()) <= MOST_LASTING
 
 
 class Log(NamedTuple):
@@ -76,10 +74,10 @@ class Log(NamedTuple):
     role_t: Ints
     ever_start: Ints
     ever_y: Codes
-    ever: Singles
+    ever: Features
     active_y: Codes
     active_t: Ints
-    active: Singles
+    active: Features
 
 
 class Rules(NamedTuple):
@@ -91,7 +89,7 @@ class Rules(NamedTuple):
     number: Codes
     hits: Floats
     cases: Floats
-    miss: Singles
+    miss: Features
 
 
 @register("events")
@@ -133,12 +131,13 @@ class Events(Pattern):
         row = np.where(queries.r < self.evidence.relations, queries.own, queries.own + len(self.evidence))
         return self._place[np.where(queries.own >= 0, row, -1)]
 
-    def _kernels(self, queries: LinkQueries) -> Singles:
+    def _kernels(self, queries: LinkQueries) -> Features:
         """k_τ(|Δ|) for every distance that a query can have to an event: (scales, distances)."""
         t = self._log.active_t
         dates = np.concatenate([queries.date[queries.date != spans.OPEN_END], t[:1], t[-1:]])
         widest = int(dates.max() - dates.min()) if len(dates) else 0
-        return np.exp(-np.arange(widest + 1) / np.array(SCALES)[:, None]).astype(np.float32)
+        kernels: Features = np.exp(-np.arange(widest + 1) / np.array(SCALES)[:, None]).astype(np.float32)
+        return kernels
 
 
 SAME, ANY, SHARE, RULES, NEAREST, ROLE, ACTIVE, STRANGER = 0, 4, 8, 9, 11, 15, 19, 23
@@ -181,7 +180,7 @@ def _log(evidence: Evidence, rows: Ints) -> Log:
     )
 
 
-def _starts(groups: Any, number: int) -> Ints:
+def _starts(groups: Ints | Codes, number: int) -> Ints:
     """Where each of so many groups starts in a column that is sorted by it, and where the last stops."""
     return np.append(0, np.cumsum(np.bincount(groups, minlength=number))).astype(np.int64)
 
@@ -193,7 +192,7 @@ def _rules(evidence: Evidence, rows: Ints, log: Log) -> Rules:
     cases = np.zeros_like(hits)
     frequent = np.flatnonzero(number[log.r] >= 0)
     x, y, r, t = evidence.x[rows][frequent], log.y[frequent], number[log.r[frequent]], log.t[frequent]
-    start, by_time = _starts(x, evidence.entities), np.lexsort([r, t, x])
+    start, by_time = _starts(x, evidence.entities), np.lexsort((r, t, x))
     _count_hits(start, y, r, t, hits)
     _count_cases(start, r[by_time], t[by_time], _EDGES, cases)
     each = np.arange(len(cases))
@@ -214,7 +213,7 @@ _EDGES = np.array([*(-gap for gap in reversed(GAPS)), *(gap + 1 for gap in GAPS)
 """Where each bucket but the first starts: −120, −60, …, −1, 0, 1, 2, 3, 4, 8, … 121."""
 
 
-@compiled
+@njit(cache=True)
 def _bucket(gap: int) -> int:
     """The bucket of Δ: 0 … 18, 9 for Δ = 0."""
     distance = abs(gap)
@@ -224,7 +223,7 @@ def _bucket(gap: int) -> int:
     return len(GAPS) - number if gap < 0 else len(GAPS) + number
 
 
-@compiled
+@njit(cache=True)
 def _count_hits(start: Ints, y: Codes, r: Codes, t: Ints, hits: Floats) -> None:
     """Count all ordered pairs of two events of the same pair of entities; rows by (x, y, t)."""
     for x in range(len(start) - 1):
@@ -240,7 +239,7 @@ def _count_hits(start: Ints, y: Codes, r: Codes, t: Ints, hits: Floats) -> None:
             first = stop
 
 
-@compiled
+@njit(cache=True)
 def _count_cases(start: Ints, r: Codes, t: Ints, edges: Ints, cases: Floats) -> None:
     """Count, for every question (x, r, t), the events of x by relation and bucket; rows by (x, t, r).
 
@@ -266,18 +265,18 @@ def _count_cases(start: Ints, r: Codes, t: Ints, edges: Ints, cases: Floats) -> 
             cases[r[i]] += inside
 
 
-@compiled
+@njit(cache=True)
 def _answer(
     x: Ints,
     r: Ints,
     t: Ints,
-    dated: Any,
+    dated: Bools,
     skip: Ints,
     axis: int,
-    kernels: Singles,
+    kernels: Features,
     log: Log,
     rules: Rules,
-    found: Singles,
+    found: Features,
 ) -> None:
     """Fill (n, features, entities), which is 0 before; popularity as a plain sum, without its logarithm."""
     silent = np.zeros(rules.miss.shape[1:], np.float32)
@@ -291,7 +290,7 @@ def _answer(
         _popularity(r[q], t[q], dated[q], skip[q], kernels, log, found[q])
 
 
-@compiled
+@njit(cache=True)
 def _pairs(
     x: int,
     r: int,
@@ -299,11 +298,11 @@ def _pairs(
     dated: bool,
     skip: int,
     axis: int,
-    kernels: Singles,
+    kernels: Features,
     log: Log,
     number: Codes,
-    miss: Singles,
-    found: Singles,
+    miss: Features,
+    found: Features,
 ) -> None:
     """Fill what the events of x with each candidate say: same, any, share, rules, nearest."""
     first, stop = log.start[x], log.start[x + 1]
@@ -358,8 +357,8 @@ def _pairs(
             found[NEAREST + k, c] = max(0.0, np.log((1 + axis) / (1 + nearest[k])))
 
 
-@compiled
-def _popularity(r: int, t: int, dated: bool, skip: int, kernels: Singles, log: Log, found: Singles) -> None:
+@njit(cache=True)
+def _popularity(r: int, t: int, dated: bool, skip: int, kernels: Features, log: Log, found: Features) -> None:
     """Add up how often each candidate has the role of the answer, and how active it is, around t and ever."""
     role, active = found[ROLE : ROLE + 4], found[ACTIVE : ACTIVE + 4]
     for i in range(log.ever_start[r], log.ever_start[r + 1]):
@@ -378,8 +377,8 @@ def _popularity(r: int, t: int, dated: bool, skip: int, kernels: Singles, log: L
                 sums[k, log.y[skip]] = max(sums[k, log.y[skip]] - weight, np.float32(0))
 
 
-@compiled
-def _add_kernels(y: Codes, t: Ints, first: int, stop: int, now: int, kernels: Singles, sums: Singles) -> None:
+@njit(cache=True)
+def _add_kernels(y: Codes, t: Ints, first: int, stop: int, now: int, kernels: Features, sums: Features) -> None:
     """Add to each entity the kernels of its events; rows first … stop − 1, sorted by time."""
     for k in range(3):
         reach = int(REACH * SCALES[k])
@@ -389,8 +388,8 @@ def _add_kernels(y: Codes, t: Ints, first: int, stop: int, now: int, kernels: Si
             sums[k, y[i]] += kernels[k, abs(t[i] - now)]
 
 
-@compiled
-def _without(x: int, r: int, skip: int, log: Log, rules: Rules) -> Singles:
+@njit(cache=True)
+def _without(x: int, r: int, skip: int, log: Log, rules: Rules) -> Features:
     """log(1 − confidence) of the rules for r as they would be without the fact at a place: (buckets, 2K)."""
     number, half = rules.number, len(rules.number) // 2
     hits, cases = rules.hits[number[r]].copy(), rules.cases[number[r]].copy()
@@ -408,10 +407,11 @@ def _without(x: int, r: int, skip: int, log: Log, rules: Rules) -> Singles:
     inverse = r - half if r >= half else r + half
     _forget(x, y, r, r, own, log, number, hits, cases)
     _forget(y, x, r, inverse, own, log, number, hits, cases)
-    return np.log1p(-hits / (cases + PRIOR)).astype(np.float32)
+    miss: Features = np.log1p(-hits / (cases + PRIOR)).astype(np.float32)
+    return miss
 
 
-@compiled
+@njit(cache=True)
 def _forget(x: int, y: int, r: int, other: int, own: int, log: Log, number: Codes, hits: Floats, cases: Floats) -> None:
     """Take away the cases and hits that (x, other, y) at `own` gives to questions (x, r, t)."""
     times = np.empty(log.start[x + 1] - log.start[x], np.int64)
