@@ -7,7 +7,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("plot", "pandas", "tune", "track")
+EXTRAS = ("plot", "pandas", "trees", "tune", "track")
 PINNED = ("torch", "pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "hatchling", "editables", "XlsxWriter")
 """Other versions of torch bring gigabytes that a CPU has no use for; tools are as in every other test."""
 

@@ -1,9 +1,9 @@
 """A candidate's own dates: who was born in 1900 won no prize in 1880.
 
 For a question (x, r, ?) at y and an entity c with another fact of directed relation r′ that begins (or ends) at t, the
-gap y − t is likely or not if c is the answer. Gaps are counted over all pairs of facts of one entity, by role r⁻¹, r′ and
-side of the other fact (its begin or its end), with weight 1/√(facts of the entity), over −300 … 300 instants, those
-beyond at the rims. The density is smooth where cases are few and keeps its spikes where they are many:
+gap y − t is likely or not if c is the answer. Gaps are counted over all pairs of facts of one entity, by role r⁻¹,
+r′ and side of the other fact (its begin or its end), with weight 1/√(facts of the entity), over −300 … 300 instants,
+those beyond at the rims. The density is smooth where cases are few and keeps its spikes where they are many:
 
     wide    counts ∗ Laplace(12)
     narrow  counts ∗ Laplace(2), shrunk to wide with weight 10
@@ -47,7 +47,7 @@ class CandidateDates(Pattern):
         self.ratios = [_ratios(evidence, side) for side in range(2)]
 
     def candidates(self, queries: LinkQueries) -> Features:
-        """Tempered sum, highest and lowest log ratio, against the begin and the end of the question: (n, 6, entities)."""
+        """Tempered sum, highest and lowest log ratio, for the begin and the end of the question: (n, 6, entities)."""
         evidence = self.evidence
         role = (queries.r + evidence.relations) % max(2 * evidence.relations, 1)
         out = np.zeros((len(queries), 6, evidence.entities), np.float32)
@@ -56,10 +56,8 @@ class CandidateDates(Pattern):
         return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _scores(
-    links: Graph, pair: Ints, ratio: Features, role: Ints, date: Ints, own: Ints, out: Features
-) -> None:
+@njit(cache=True)
+def _scores(links: Graph, pair: Ints, ratio: Features, role: Ints, date: Ints, own: Ints, out: Features) -> None:
     for q in range(len(role)):
         if date[q] == spans.OPEN_BEGIN or date[q] == spans.OPEN_END:
             continue
@@ -84,7 +82,7 @@ def _scores(
 
 
 def _ratios(evidence: Evidence, side: int) -> tuple[Ints, Features]:
-    """Which table a pair of relations has, (2R, 2R), −1: none; and the tables: (pairs, side of the other fact, gaps)."""
+    """Which table a pair of relations has, (2R, 2R), −1: none; the tables: (pairs, side of the other fact, gaps)."""
     roles = 2 * evidence.relations
     links = evidence.graph
     occurs = _occurring(links, roles)
@@ -102,7 +100,7 @@ def _ratios(evidence: Evidence, side: int) -> tuple[Ints, Features]:
     return pair, ratio.astype(np.float32)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _occurring(links: Graph, roles: int) -> NDArray[np.bool_]:
     """Which pairs of roles some entity has, in two facts."""
     occurs = np.zeros((roles, roles), np.bool_)
@@ -114,7 +112,7 @@ def _occurring(links: Graph, roles: int) -> NDArray[np.bool_]:
     return occurs
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _gaps(links: Graph, pair: Ints, pairs: int, side: int) -> Floats:
     """Weighted counts of gaps: (pairs, side of the other fact, gaps)."""
     counts = np.zeros((pairs, 2, 2 * REACH + 1))
@@ -149,7 +147,8 @@ def _chance(spectrum: NDArray[np.complex128], instants: int) -> Floats:
     circular = np.maximum(np.fft.irfft(spectrum, 2 * instants), 0)
     gaps = np.arange(-(instants - 1), instants)
     shares = np.bincount(np.clip(gaps, -REACH, REACH) + REACH, circular[gaps], 2 * REACH + 1)
-    return shares / max(shares.sum(), 1e-300)
+    found: Floats = shares / max(shares.sum(), 1e-300)
+    return found
 
 
 def _density(counts: Floats) -> Floats:
@@ -157,8 +156,9 @@ def _density(counts: Floats) -> Floats:
     total = counts.sum(-1, keepdims=True)
     wide = _smooth(counts, WIDE) / np.maximum(total, 1e-300)
     narrow = (_smooth(counts, NARROW) + TO_WIDE * wide) / (total + TO_WIDE)
-    density: Floats = (counts + TO_NARROW * narrow) / (total + TO_NARROW)
-    return (1 - UNIFORM) * density + UNIFORM / counts.shape[-1]
+    spiky = (counts + TO_NARROW * narrow) / (total + TO_NARROW)
+    density: Floats = (1 - UNIFORM) * spiky + UNIFORM / counts.shape[-1]
+    return density
 
 
 def _smooth(counts: Floats, scale: float) -> Floats:

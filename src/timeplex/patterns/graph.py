@@ -47,8 +47,8 @@ def graph(x: Ints, r: Ints, y: Ints, begin: Ints, end: Ints, entities: int, gran
     start = np.searchsorted(x[order], np.arange(entities + 1))
     date = np.where(begin != spans.OPEN_BEGIN, begin, end)
     fact = order % max(len(x) // 2, 1)
-    columns = (column.astype(np.int32) for column in (r[order], y[order], date[order], begin[order], end[order], fact))
-    return Graph(start, *columns, bounds(granularity))
+    columns = [column.astype(np.int32) for column in (r[order], y[order], date[order], begin[order], end[order], fact)]
+    return Graph(start, columns[0], columns[1], columns[2], columns[3], columns[4], columns[5], bounds(granularity))
 
 
 def bounds(granularity: Granularity) -> Ints:
@@ -57,7 +57,7 @@ def bounds(granularity: Granularity) -> Ints:
     return np.concatenate([-edges[::-1] - 1, [-1, 0], edges])
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def bucket(limits: Ints, date: int, other: int) -> int:
     """The bucket of date − other: how long `other` lies before `date`."""
     if date == NO_DATE or other == NO_DATE:
@@ -69,7 +69,7 @@ def bucket(limits: Ints, date: int, other: int) -> int:
     return place
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def edges_of(links: Graph, entity: int, relation: int) -> tuple[int, int]:
     """(first, last + 1) of the edges of an entity that have this relation."""
     low, high = links.start[entity], links.start[entity + 1]

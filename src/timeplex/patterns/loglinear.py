@@ -9,6 +9,7 @@ To *train*, not all entities are needed: a pool has the right answer, the entiti
 evenly from the rest, which stand for all of the rest (their part of the sum is multiplied accordingly).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,9 +36,14 @@ class Pools:
     def __getitem__(self, rows: Ints | Bools | slice) -> "Pools":
         return Pools(self.features[rows], self.offset[rows], self.r[rows])
 
-    def __add__(self, other: "Pools") -> "Pools":
-        pairs = ((self.features, other.features), (self.offset, other.offset), (self.r, other.r))
-        return Pools(*(np.concatenate(pair) for pair in pairs))
+    @classmethod
+    def together(cls, parts: Sequence["Pools"]) -> "Pools":
+        """All questions of some pools of one size."""
+        return cls(
+            np.concatenate([part.features for part in parts]),
+            np.concatenate([part.offset for part in parts]),
+            np.concatenate([part.r for part in parts]),
+        )
 
 
 @dataclass(frozen=True, eq=False)

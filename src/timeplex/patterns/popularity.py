@@ -56,7 +56,7 @@ class Popularity(Pattern):
         return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _scores(
     links: Graph,
     entity: Ints,

@@ -43,7 +43,7 @@ AGAIN = 100
 BLOCK = 32
 """Questions that are asked at once: a table of features of all entities is large."""
 
-PULL, PULL_CORRECTIONS = 1e-5, 1e-3
+PULL, PULL_CORRECTIONS = 1e-5, 1e-4
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
 
 EXTRA = "embeddings"
@@ -95,7 +95,7 @@ class LinkModel:
         found = np.empty((len(queries), self.evidence.entities))
         for block in blocks(len(queries)):
             rows = self.rows(queries[block])
-            linear = self._linear(rows, queries.r[block])
+            linear = linear_scores(self.weights, rows, queries.r[block])
             found[block] = linear + self._again(rows, linear)
         return found
 
@@ -106,14 +106,11 @@ class LinkModel:
         added = rows[place, :, candidates] * self.weights.of(queries.r)
         parts = dict(zip(self.features, added.T, strict=True))
         if self.trees is not None:
-            parts["trees"] = self._again(rows, self._linear(rows, queries.r))[place, candidates]
+            parts["trees"] = self._again(rows, linear_scores(self.weights, rows, queries.r))[place, candidates]
         return parts
 
-    def _linear(self, rows: Features, r: Ints) -> Floats:
-        return np.matmul(self.weights.of(r)[:, None], rows)[:, 0]
-
     def _again(self, rows: Features, linear: Floats) -> Floats:
-        """What trees add: their sum for the best hundred; for the others, as much as keeps them below: (n, entities)."""
+        """What trees add: their sum for the best; for the others, as much as keeps them below: (n, entities)."""
         if self.trees is None:
             return np.zeros_like(linear)
         n, entities = linear.shape
@@ -151,7 +148,7 @@ class LinkModel:
 
 
 class Course:
-    """What a model learns from: questions of folds and of dev with their pools. `model` learns, of some dev facts or all."""
+    """What a model learns from: questions of folds and of dev, with pools. `model` learns from all of dev or a part."""
 
     def __init__(
         self,
@@ -172,7 +169,7 @@ class Course:
         self.dev = Questions.of(kb.valid, known, self.evidence, asks)
         self.before = self._learn_from_folds()
         self.start = _with_extra(self.before) if extra is not None else self.before
-        self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra)
+        self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra) if len(self.dev) else None
 
     def _learn_from_folds(self) -> Weights:
         """The weights by train facts that are out of sight."""
@@ -186,11 +183,11 @@ class Course:
             questions = questions[rng.permutation(len(questions))[: MOST_QUESTIONS // FOLDS_USED]]
             patterns = [PATTERNS[name](evidence) for name in self.names]
             if each == 0:
-                few = self._pools(patterns, questions[:SCOUTS], None, best=0, others=SCOUT_POOL)
+                few = self._pools(patterns, questions[:SCOUTS], None, others=SCOUT_POOL)
                 weights = fit(few, none, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=50)
             pools.append(self._pools(patterns, questions, weights))
             self.report(each + 1, FOLDS_USED + 2)
-        return fit(sum(pools[1:], pools[0]), weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
+        return fit(Pools.together(pools), weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
 
     def _pools(
         self,
@@ -206,11 +203,9 @@ class Course:
         for block in blocks(len(questions)):
             some = questions[block]
             rows = feature_rows(patterns, some.queries, extra)
-            score = None if weights is None else np.matmul(weights.of(some.queries.r)[:, None], rows)[:, 0]
+            score = None if weights is None else linear_scores(weights, rows, some.queries.r)
             found.append(some.pools(rows, score, best, others, rng))
-        width = len(feature_names(patterns)) + (extra is not None)
-        none = Pools(*(np.empty((0, 1 + best + others, *more), np.float32) for more in ((width,), ())), np.empty(0, np.int64))
-        return sum(found[1:], found[0]) if found else none
+        return Pools.together(found)
 
     def model(self, rows: Bools | None = None, *, trees: bool = True) -> LinkModel:
         """The model by all dev facts, or by those of a mask: (dev facts,)."""
@@ -219,7 +214,9 @@ class Course:
         pull_corrections = np.full(len(pull), DEV_PULL_CORRECTIONS)
         if self.extra is not None:
             pull[-1] = DEV_PULL_EXTRA
-        weights = fit(self.dev_pools[mask], self.start, pull=pull, pull_corrections=pull_corrections)
+        weights = self.start
+        if self.dev_pools is not None:
+            weights = fit(self.dev_pools[mask], self.start, pull=pull, pull_corrections=pull_corrections)
         model = LinkModel(self.patterns, weights, self.asks, self.extra)
         return replace(model, trees=self._grow(model, self.dev[mask])) if trees and mask.any() else model
 
@@ -228,7 +225,7 @@ class Course:
         for block in blocks(len(questions)):
             some = questions[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
-            linear = model._linear(rows, some.queries.r)
+            linear = linear_scores(model.weights, rows, some.queries.r)
             offset = some.offsets(self.evidence.entities)
             best = best_of(linear, AGAIN)
             hit, place = np.nonzero(best == some.gold[:, None])
@@ -286,34 +283,27 @@ class Questions:
 
     def pools(self, rows: Features, score: Floats | None, best: int, others: int, rng: np.random.Generator) -> Pools:
         """Pools from the features of all entities: the right answer, the best by score, others from the rest."""
-        n, _, entities = rows.shape
-        offset, some = self.offsets(entities), np.arange(n)[:, None]
-        # The best by score come first, those that are no candidates last, all others in random order.
-        order = rng.random((n, entities))
-        order[offset == -np.inf] = -1
-        if score is not None:
-            candidates = np.where(offset == -np.inf, -np.inf, score)
-            candidates[some[:, 0], self.gold] = -np.inf
-            top = best_of(candidates, best)
-            order[some, top] = 3 + np.take_along_axis(candidates, top, 1).argsort(1).argsort(1)
-        order[some[:, 0], self.gold] = np.inf
-        size = min(1 + best + others, entities)
-        pool = best_of(order, size)
-        place = np.take_along_axis(order, pool, 1)
-        drawn = (place >= 0) & (place < 1)
-        rest = ((order >= 0) & (order < 1)).sum(1, keepdims=True)
-        chosen = np.take_along_axis(offset, pool, 1)
-        chosen = np.where(drawn, chosen + np.log(rest / np.maximum(drawn.sum(1, keepdims=True), 1), where=rest > 0, out=np.zeros(rest.shape)), chosen)
-        chosen[:, 0] = 0
-        features = np.take_along_axis(rows, pool[:, None], 2).transpose(0, 2, 1)
-        missing = 1 + best + others - size
-        chosen = np.pad(chosen, ((0, 0), (0, missing)), constant_values=-np.inf)
-        features = np.pad(features, ((0, 0), (0, missing), (0, 0)))
-        return Pools(np.ascontiguousarray(features), chosen.astype(np.float32), self.queries.r)
+        entities, some = rows.shape[2], np.arange(len(self))[:, None]
+        offset = self.offsets(entities)
+        offset[some, self.gold[:, None]] = -np.inf  # it has a place of its own
+        pool, counts = [self.gold[:, None]], [np.zeros((len(self), 1))]
+        for number, order in ((best, score), (others, rng.random(offset.shape))):
+            if order is None:
+                continue
+            left = (offset > -np.inf).sum(1, keepdims=True)
+            chosen = best_of(np.where(offset > -np.inf, order, -np.inf), number)
+            count = np.take_along_axis(offset, chosen, 1)
+            if order is not score:  # these stand for all that are left
+                count += np.log(np.maximum(left, 1) / np.maximum((count > -np.inf).sum(1, keepdims=True), 1))
+            offset[some, chosen] = -np.inf
+            pool.append(np.pad(chosen, ((0, 0), (0, number - chosen.shape[1]))))
+            counts.append(np.pad(count, ((0, 0), (0, number - count.shape[1])), constant_values=-np.inf))
+        features = np.take_along_axis(rows, np.concatenate(pool, 1)[:, None], 2).transpose(0, 2, 1)
+        return Pools(np.ascontiguousarray(features), np.concatenate(counts, 1).astype(np.float32), self.queries.r)
 
 
 def forgiven(queries: LinkQueries, gold: Ints, known: Evidence) -> tuple[Ints, Ints, Floats]:
-    """Other known answers: (question, answer, 1 − share of the question's time at which the answer is known to hold)."""
+    """Other known answers: (question, answer, 1 − share of the question's time at which it is known to hold)."""
     question, row = Index(pair_key(known.x, known.r)).matches(pair_key(queries.x, queries.r))
     keep = known.y[row] != gold[question]
     question, row = question[keep], row[keep]
@@ -335,10 +325,21 @@ def feature_names(patterns: Sequence[Pattern]) -> tuple[str, ...]:
 
 def feature_rows(patterns: Sequence[Pattern], queries: LinkQueries, extra: Extra | None = None) -> Features:
     """All features of all entities, the extra one last: (n, features, entities)."""
-    found = [pattern.candidates(queries) for pattern in patterns]
+    width = len(feature_names(patterns))
+    rows = np.empty((len(queries), width + (extra is not None), patterns[0].evidence.entities), np.float32)
+    place = 0
+    for pattern in patterns:
+        rows[:, place : place + len(pattern.candidate_features)] = pattern.candidates(queries)
+        place += len(pattern.candidate_features)
     if extra is not None:
-        found.append(np.asarray(extra(queries), np.float32)[:, None])
-    return np.concatenate(found, axis=1)
+        rows[:, width] = extra(queries)
+    return rows
+
+
+def linear_scores(weights: Weights, rows: Features, r: Ints) -> Floats:
+    """Σ_k (w_k + v_{r,k}) f_k of all entities: (n, entities)."""
+    found: Floats = np.matmul(weights.of(r)[:, None].astype(np.float32), rows)[:, 0].astype(np.float64)
+    return found
 
 
 def tree_features(rows: Features, linear: Floats, best: Ints) -> Features:

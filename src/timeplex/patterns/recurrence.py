@@ -37,7 +37,7 @@ class Recurrence(Pattern):
         return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _count(links: Graph, relations: int) -> tuple[Ints, Ints]:
     hits, cases = np.zeros((relations, BUCKETS), np.int64), np.zeros((relations, BUCKETS), np.int64)
     for x in range(len(links.start) - 1):
@@ -45,7 +45,7 @@ def _count(links: Graph, relations: int) -> tuple[Ints, Ints]:
     return hits, cases
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _pairs(links: Graph, start: int, stop: int, own: int, hits: Ints, cases: Ints) -> None:
     """Add all pairs of edges of one entity and relation; those that have the fact `own`, if one is named."""
     low = start
@@ -63,7 +63,7 @@ def _pairs(links: Graph, start: int, stop: int, own: int, hits: Ints, cases: Int
         low = high
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _scores(links: Graph, hits: Ints, cases: Ints, x: Ints, r: Ints, date: Ints, own: Ints) -> Features:
     out = np.zeros((len(x), 2, len(links.start) - 1), np.float32)
     for q in range(len(x)):

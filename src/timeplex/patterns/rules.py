@@ -1,4 +1,4 @@
-"""Rules with gaps of time: who is married to x was born there; who leaves one club for another takes the same way again.
+"""Rules with gaps of time: who is born in a town lives there then; team mates go to the same clubs in the same years.
 
 A rule of relation r leads from x to an answer c over one, two or three facts,
 
@@ -43,7 +43,9 @@ Cells = tuple[Ints, Ints, Ints]
 class Rules(Pattern):
     """Confidences of all cells that occur in the evidence; see the module."""
 
-    candidate_features = tuple(f"{kind} of rules of length {n}" for n in range(1, LENGTHS + 1) for kind in ("sum", "best"))
+    candidate_features = tuple(
+        f"{kind} of rules of length {n}" for n in range(1, LENGTHS + 1) for kind in ("sum", "best")
+    )
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
@@ -52,16 +54,12 @@ class Rules(Pattern):
 
     def candidates(self, queries: LinkQueries) -> Features:
         """log(1 + Σ/ε) and log(1 + max/ε) of the confidences of paths to each entity: (n, 6, entities)."""
-        columns = (queries.x, queries.r, queries.date, queries.own)
-        found: Features = _scores(self.evidence.graph, self.relations, *self.cells, *columns, *self._golds(queries))
+        columns = (queries.x, queries.r, queries.date, queries.own, self.evidence.answers(queries))
+        found: Features = _scores(self.evidence.graph, self.relations, *self.cells, *columns)
         return found
 
-    def _golds(self, queries: LinkQueries) -> tuple[Ints]:
-        """The answer that the own fact of each question has, −1: no such fact."""
-        return (self.evidence.answers(queries),)
 
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _paths(
     links: Graph, relations: int, x: int, r: int, date: int, own: int, found: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int]:
@@ -78,7 +76,7 @@ def _paths(
             continue
         for j in range(links.start[z], links.start[z + 1]):
             w = links.y[j]
-            if links.fact[j] == own or w == x or w == z:
+            if links.fact[j] == own or w == x or w == z:  # noqa: SIM109 compiled code has no mixed tuples
                 continue
             second = (first * relations + links.r[j]) * BUCKETS + bucket(links.bounds, date, links.date[j])
             found, count = _add(found, count, 4 * second + 2, w)
@@ -87,14 +85,14 @@ def _paths(
             low, high = edges_of(links, w, r)
             for k in range(low, high):
                 c = links.y[k]
-                if links.fact[k] == own or c == x or c == z or c == w:
+                if links.fact[k] == own or c == x or c == z or c == w:  # noqa: SIM109
                     continue
                 third = second * BUCKETS + bucket(links.bounds, date, links.date[k])
                 found, count = _add(found, count, 4 * third + 3, c)
     return found, count
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _add(found: NDArray[np.int64], count: int, cell: int, entity: int) -> tuple[NDArray[np.int64], int]:
     if count == len(found):
         found = np.concatenate((found, np.empty_like(found)))
@@ -103,7 +101,7 @@ def _add(found: NDArray[np.int64], count: int, cell: int, entity: int) -> tuple[
     return found, count + 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _slot(keys: Ints, key: int) -> int:
     """Where the key stands in the table, or would stand."""
     slot = ((key * 0x9E3779B97F4A7C1) >> 20) & (len(keys) - 1)
@@ -112,7 +110,7 @@ def _slot(keys: Ints, key: int) -> int:
     return slot
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _room(keys: Ints, hits: Ints, cases: Ints, used: int) -> Cells:
     """The table, twice as large if it is half full."""
     if 2 * used < len(keys):
@@ -126,7 +124,7 @@ def _room(keys: Ints, hits: Ints, cases: Ints, used: int) -> Cells:
     return new_keys, new_hits, new_cases
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _know(links: Graph, x: int, r: int, known: Ints, stamp: int) -> None:
     """Mark the known answers of (x, r, ?) by a stamp."""
     low, high = edges_of(links, x, r)
@@ -134,7 +132,7 @@ def _know(links: Graph, x: int, r: int, known: Ints, stamp: int) -> None:
         known[links.y[i]] = stamp
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _count(links: Graph, relations: int, x: Ints, r: Ints, date: Ints, gold: Ints) -> Cells:
     """Hits and cases of every cell, over the 2n directed rows as questions."""
     size = 1 << 16
@@ -158,7 +156,7 @@ def _count(links: Graph, relations: int, x: Ints, r: Ints, date: Ints, gold: Int
     return keys, hits, cases
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _scores(
     links: Graph,
     relations: int,
@@ -196,7 +194,7 @@ def _scores(
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _own_cases(
     links: Graph, keys: Ints, found: Ints, x: int, r: int, gold: int, known: Ints, stamp: int
 ) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from timeplex.errors import InputError
 from timeplex.patterns.base import Features
-from timeplex.typing import Floats, Ints
+from timeplex.typing import Codes, Floats, Ints
 
 ROUNDS, LEAVES, RATE = 150, 8, 0.05
 SMALLEST_LEAF = 20
@@ -25,10 +25,10 @@ class Trees:
     `left` and `right`, (trees, nodes), name a node, or a leaf l as −1 − l, whose value is in `value`, (trees, leaves).
     """
 
-    feature: NDArray[np.int32]
+    feature: Codes
     threshold: Floats
-    left: NDArray[np.int32]
-    right: NDArray[np.int32]
+    left: Codes
+    right: Codes
     value: Floats
 
     def __call__(self, rows: Features) -> Floats:
@@ -42,8 +42,8 @@ class Trees:
         return {name: getattr(self, name) for name in ("feature", "threshold", "left", "right", "value")}
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
-def _sums(feature: Ints, threshold: Floats, left: Ints, right: Ints, value: Floats, rows: Floats) -> Floats:
+@njit(cache=True)
+def _sums(feature: Codes, threshold: Floats, left: Codes, right: Codes, value: Floats, rows: Floats) -> Floats:
     out = np.zeros(len(rows))
     for row in range(len(rows)):
         for tree in range(len(feature)):
@@ -66,6 +66,8 @@ def grow(features: Features, start: Floats, right: Ints, seed: int = 0, rounds: 
     except ImportError as error:
         raise InputError("LightGBM is not installed.", "Install it with: pip install timeplex[trees]") from error
     n, size, width = features.shape
+    if n * size < 2 * SMALLEST_LEAF or not np.ptp(features.reshape(-1, width), axis=0).any():
+        return _arrays([])  # no split is possible, which LightGBM takes for an error
     gold = np.zeros((n, size))
     gold[np.arange(n), right] = 1
     start = np.where(np.isfinite(start), start, -1e9)
@@ -81,6 +83,7 @@ def grow(features: Features, start: Floats, right: Ints, seed: int = 0, rounds: 
         "num_leaves": LEAVES,
         "learning_rate": RATE,
         "min_data_in_leaf": SMALLEST_LEAF,
+        "feature_pre_filter": False,
         "verbose": -1,
         "num_threads": 1,
         "seed": seed,

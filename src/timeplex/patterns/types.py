@@ -35,20 +35,22 @@ class Types(Pattern):
         roles = 2 * evidence.relations
         self.facts = np.bincount(evidence.x * roles + evidence.r, minlength=evidence.entities * roles)
         self.facts = self.facts.reshape(evidence.entities, roles)
+        self._roles: dict[int, Features] = {}
 
     def candidates(self, queries: LinkQueries) -> Features:
         """Role, lifts, degree, and whether it is x: (n, 5, entities)."""
         evidence = self.evidence
         role = (queries.r + evidence.relations) % max(2 * evidence.relations, 1)
         out = np.zeros((len(queries), 5, evidence.entities), np.float32)
-        for asked in np.unique(role):
-            plain = (role == asked) & (queries.own < 0)
-            if plain.any():
-                out[plain, :4] = self._of_role(self.facts, int(asked))
-        for row in np.flatnonzero(queries.own >= 0):
-            out[row, :4] = self._of_role(self._without(int(queries.own[row])), int(role[row]))
+        for row, (asked, own) in enumerate(zip(role.tolist(), queries.own.tolist(), strict=True)):
+            out[row, :4] = self._of_all(asked) if own < 0 else self._of_role(self._without(own), asked)
         out[np.arange(len(queries)), 4, queries.x] = 1
         return out
+
+    def _of_all(self, role: int) -> Features:
+        if role not in self._roles:
+            self._roles[role] = self._of_role(self.facts, role)
+        return self._roles[role]
 
     def _without(self, fact: int) -> Ints:
         """The counts without one fact."""
@@ -57,7 +59,7 @@ class Types(Pattern):
             facts[evidence.x[row], evidence.r[row]] -= 1
         return facts
 
-    def _of_role(self, facts: Ints, role: int) -> Floats:
+    def _of_role(self, facts: Ints, role: int) -> Features:
         """The features of all entities that do not depend on x: (4, entities)."""
         has = facts > 0
         lift = _lift(has, role)
@@ -66,7 +68,7 @@ class Types(Pattern):
         number = other.sum(1)
         mean = np.where(number > 0, other @ lift / np.maximum(number, 1), 0)
         worst = np.where(number > 0, np.where(other, lift, np.inf).min(1, initial=np.inf), 0)
-        return np.stack([has[:, role], mean, worst, np.log1p(facts.sum(1))])
+        return np.stack([has[:, role], mean, worst, np.log1p(facts.sum(1))]).astype(np.float32)
 
 
 def _lift(has: np.ndarray, role: int) -> Floats:

@@ -1,7 +1,7 @@
 """Walks: who else stands where x stands, and to whom do they have relation r?
 
 A walk goes from x over two (or four) facts to an entity w, and over one fact (w, r, c) to an answer. Each step takes
-every fact of the entity that it leaves with the same probability, so that an entity with many facts says little of each:
+every fact of the entity that it leaves with the same probability: an entity with many facts says little of each.
 
     W(c) = Σ_{z, w} p(z | x) p(w | z) p_r(c | w),    p(z | x) = facts of x with z / facts of x,
                                                      p_r(c | w) = facts (w, r, c) / facts (w, r, ·)
@@ -64,7 +64,7 @@ class _Question(NamedTuple):
     scale: float
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _step(links: Graph, asked: _Question, mass: Mass, relation: int, last: bool) -> Mass:
     """Where a step over facts with the relation (any: −1) leads: mass of each entity, (entities,)."""
     out = np.zeros_like(mass)
@@ -85,14 +85,14 @@ def _step(links: Graph, asked: _Question, mass: Mass, relation: int, last: bool)
     return out
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _weight(asked: _Question, date: int) -> float:
     if asked.date == NO_DATE:
         return 1.0
     return UNDATED if date == NO_DATE else np.exp(-abs(asked.date - date) / asked.scale)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@njit(cache=True)
 def _walks(links: Graph, relations: int, scale: float, x: Ints, r: Ints, date: Ints, own: Ints) -> Features:
     entities = len(links.start) - 1
     out = np.zeros((len(x), len(KINDS), entities), np.float32)

@@ -1,0 +1,60 @@
+"""The convex learner: its gradient, its optimum, and pools that stand for all entities."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from timeplex.patterns.loglinear import Pools, Weights, _Problem, fit, loss_and_gradient
+
+N, SIZE, FEATURES, RELATIONS = 40, 6, 3, 2
+
+
+def pools(seed: int = 0) -> Pools:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(N, SIZE, FEATURES)).astype(np.float32)
+    features[:, 0] += [1, 0, 0]  # the first feature tells the right answer
+    offset = rng.normal(size=(N, SIZE)).astype(np.float32)
+    offset[:, 0], offset[::3, -1] = 0, -np.inf
+    return Pools(features, offset, rng.integers(RELATIONS, size=N))
+
+
+def test_the_loss_is_the_log_likelihood_of_the_right_answers() -> None:
+    some, weights = pools(), np.array([0.5, -1.0, 2.0])
+    expected = 0.0
+    for features, offset in zip(some.features, some.offset, strict=True):
+        shares = [np.exp(row @ weights + more) for row, more in zip(features, offset, strict=True)]
+        expected -= np.log(shares[0] / sum(shares))
+    assert loss_and_gradient(some, weights)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_gradient_is_that_of_the_objective() -> None:
+    some = pools()
+    exact = Pools(some.features.astype(np.float64), some.offset.astype(np.float64), some.r)  # type: ignore[arg-type]
+    start = Weights(np.array([0.1, 0.2, 0.3]), np.full((RELATIONS, FEATURES), 0.5))
+    problem = _Problem(exact, start, np.array([1.0, 2.0, 0.5]), np.array([0.1, 0.2, 0.3]), 0.4)
+    at = np.random.default_rng(1).normal(size=FEATURES * (1 + RELATIONS))
+    numeric = approx_fprime(at, lambda values: problem(values)[0], 1e-3)
+    np.testing.assert_allclose(problem(at)[1], numeric, atol=2e-3)
+
+
+def test_weights_learn_what_tells_and_a_strong_pull_holds_them() -> None:
+    some, start = pools(), Weights(np.array([0.0, 3.0, 0.0]), np.zeros((RELATIONS, FEATURES)))
+    learned = fit(some, start, pull=1e-4, pull_corrections=1e-2).shared
+    assert learned[0] > 0.5
+    assert abs(learned[1]) < 1
+    held = fit(some, start, pull=1e4, pull_corrections=1e4)
+    np.testing.assert_allclose(held.shared, start.shared, atol=1e-3)
+    np.testing.assert_allclose(held.corrections, 0, atol=1e-3)
+
+
+def test_the_scale_of_a_feature_does_not_matter() -> None:
+    some, start = pools(), Weights.zero(RELATIONS, FEATURES)
+    factor = np.array([10, 1, 0.1], np.float32)
+    scaled = Pools(some.features * factor, some.offset, some.r)
+    one, other = (fit(each, start, pull=1e-2, pull_corrections=1e-2) for each in (some, scaled))
+    np.testing.assert_allclose(one.of(some.r), other.of(some.r) * factor, atol=5e-3)
+
+
+def test_without_questions_the_weights_stay() -> None:
+    start = Weights(np.ones(FEATURES), np.ones((RELATIONS, FEATURES)))
+    assert fit(pools()[:0], start, pull=1.0, pull_corrections=1.0) is start
