@@ -27,7 +27,7 @@ from timeplex.evaluation.report import evaluate_scores
 from timeplex.kb import spans
 from timeplex.kb.facts import TemporalKB
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries
-from timeplex.patterns.ranking import LINK_PATTERNS, Course, Extra, LinkModel
+from timeplex.patterns.ranking import Course, Extra, LinkModel, link_patterns
 
 sys.path.insert(0, str(Path(__file__).parent))
 from common import arguments, peak_rss_mb, seconds, show
@@ -86,7 +86,7 @@ def measure(name: str, run: str | None, parts: int, trees: bool) -> dict[str, An
     kb = timeplex.read(name)
     evidence = Evidence.of(kb)
     extra = None if run is None else embeddings(run)
-    fit_seconds = seconds(lambda: [PATTERNS[each](evidence) for each in LINK_PATTERNS])
+    fit_seconds = seconds(lambda: [PATTERNS[each](evidence) for each in link_patterns(evidence)])
     found: list[Course] = []
     learn_seconds = seconds(lambda: found.append(Course(kb, evidence, extra=extra, asks="begin")))
     course, everyone = found[0], np.zeros(len(kb.valid), np.int64)

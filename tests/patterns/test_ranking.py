@@ -14,7 +14,17 @@ from timeplex.kb.split import split_randomly
 from timeplex.patterns import ranking
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries
 from timeplex.patterns.loglinear import Weights
-from timeplex.patterns.ranking import LINK_PATTERNS, Course, LinkModel, Questions, best_of, feature_names
+from timeplex.patterns.ranking import (
+    EVENT_PATTERNS,
+    LINK_PATTERNS,
+    Course,
+    LinkModel,
+    Questions,
+    best_of,
+    feature_names,
+    forgiven,
+    link_patterns,
+)
 from timeplex.patterns.trees import Trees
 from timeplex.typing import Features
 
@@ -174,3 +184,21 @@ def test_a_pool_larger_than_all_entities_has_them_all_once() -> None:
     counts[1] = 1
     assert pools.offset.shape == (1, 161)
     assert np.exp(pools.offset).sum() == pytest.approx(counts.sum())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_known_answers_are_the_same_in_parts(data: st.DataObject) -> None:
+    evidence = data.draw(evidences())
+    queries = data.draw(asked_of(evidence))
+    gold = np.zeros(len(queries), np.int64)
+    whole = forgiven(queries, gold, evidence)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ranking, "FORGIVEN", 2)
+        for one, other in zip(whole, forgiven(queries, gold, evidence), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_kb_of_events_has_other_patterns() -> None:
+    for end, patterns in ((1950, EVENT_PATTERNS), (1951, LINK_PATTERNS)):
+        assert link_patterns(Evidence(facts_of([(0, 0, 1, 1950, end)]), 2, 1, 1950, 1951)) == patterns

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
-from timeplex.patterns import candidate_dates, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
 from timeplex.patterns.loglinear import Pools, Weights, fit
 from timeplex.patterns.trees import Trees, grow
@@ -30,6 +30,7 @@ Asks = Literal["span", "begin"]
 """Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
 
 LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candidate dates")
+EVENT_PATTERNS = ("events",)
 
 FOLDS, FOLDS_USED = 8, 4
 MOST_QUESTIONS = 16_000
@@ -42,6 +43,9 @@ AGAIN = 100
 """So many are ranked again by trees."""
 BLOCK = 32
 """Questions that are asked at once: a table of features of all entities is large."""
+
+FORGIVEN = 1024
+"""Questions whose known answers are looked up at once."""
 
 PULL, PULL_CORRECTIONS = 1e-5, 1e-4
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
@@ -65,7 +69,7 @@ class LinkModel:
         kb: TemporalKB,
         evidence: Evidence | None = None,
         *,
-        patterns: Sequence[str] = LINK_PATTERNS,
+        patterns: Sequence[str] | None = None,
         extra: Extra | None = None,
         trees: bool = True,
         asks: Asks = "span",
@@ -155,14 +159,15 @@ class Course:
         kb: TemporalKB,
         evidence: Evidence | None = None,
         *,
-        patterns: Sequence[str] = LINK_PATTERNS,
+        patterns: Sequence[str] | None = None,
         extra: Extra | None = None,
         asks: Asks = "span",
         seed: int = 0,
         on_progress: Progress | None = None,
     ) -> None:
         self.evidence = Evidence.of(kb) if evidence is None else evidence
-        self.names, self.extra, self.asks, self.seed = tuple(patterns), extra, asks, seed
+        patterns = link_patterns(self.evidence) if patterns is None else tuple(patterns)
+        self.names, self.extra, self.asks, self.seed = patterns, extra, asks, seed
         self.report = on_progress or (lambda done, total: None)
         self.patterns = [PATTERNS[name](self.evidence) for name in patterns]
         known = replace(self.evidence, facts=self.evidence.facts + kb.valid)
@@ -304,7 +309,20 @@ class Questions:
 
 def forgiven(queries: LinkQueries, gold: Ints, known: Evidence) -> tuple[Ints, Ints, Floats]:
     """Other known answers: (question, answer, 1 − share of the question's time at which it is known to hold)."""
-    question, row = Index(pair_key(known.x, known.r)).matches(pair_key(queries.x, queries.r))
+    index = Index(pair_key(known.x, known.r))
+    # An entity may have very many facts of a relation, at whatever time: some questions at a time.
+    parts = [_forgiven(queries[some], gold[some], known, index) for some in blocks(len(queries), FORGIVEN)]
+    question = [part[0] + start for start, part in zip(range(0, len(queries), FORGIVEN), parts, strict=True)]
+    none = np.empty(0, np.int64)
+    return (
+        np.concatenate([none, *question]),
+        np.concatenate([none, *(part[1] for part in parts)]),
+        np.concatenate([np.empty(0), *(part[2] for part in parts)]),
+    )
+
+
+def _forgiven(queries: LinkQueries, gold: Ints, known: Evidence, index: Index) -> tuple[Ints, Ints, Floats]:
+    question, row = index.matches(pair_key(queries.x, queries.r))
     keep = known.y[row] != gold[question]
     question, row = question[keep], row[keep]
     span = spans.close((queries.begin, queries.end), known.first, known.last)
@@ -316,6 +334,11 @@ def forgiven(queries: LinkQueries, gold: Ints, known: Evidence) -> tuple[Ints, I
     instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
     length = np.maximum(span[1] - span[0] + 1, 1)[question]
     return question, answer, np.clip(1 - instants / length, 0, 1)
+
+
+def link_patterns(evidence: Evidence) -> tuple[str, ...]:
+    """The patterns that rank entities best, by name: other ones if the KB tells of events than if its facts last."""
+    return EVENT_PATTERNS if events.has_events(evidence.facts) else LINK_PATTERNS
 
 
 def feature_names(patterns: Sequence[Pattern]) -> tuple[str, ...]:
@@ -358,9 +381,9 @@ def best_of(scores: Floats, number: int) -> Ints:
     return np.take_along_axis(best, order, 1)
 
 
-def blocks(n: int) -> list[slice]:
+def blocks(n: int, size: int = BLOCK) -> list[slice]:
     """Parts of so many questions that their tables fit in memory."""
-    return [slice(start, min(start + BLOCK, n)) for start in range(0, n, BLOCK)]
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _asked(queries: LinkQueries, asks: Asks) -> LinkQueries:
