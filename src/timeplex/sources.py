@@ -163,7 +163,7 @@ def is_kb(source: str) -> bool:
         return True
     try:
         path, kind = Path(source), _kind(source)
-    except InputError:
+    except (InputError, UnknownNameError):
         return False
     return kind != "folder" or bool(find_splits(path))
 

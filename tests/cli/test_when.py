@@ -101,3 +101,34 @@ def test_sparklines() -> None:
     assert sparkline([0.0, 0.5, 1.0, 0.124]) == "▁▅█▁"
     assert sparkline([0.0, 0.0]) == "▁▁"
     assert sparkline([]) == ""
+
+
+TABLE = "\n".join(
+    f"{who},governs,Atlantis,{begin},{begin + 5}\n{who},bornIn,Atlantis,{begin - 50},{begin - 50}"
+    for who, begin in ((f"King {number}", 1800 + 5 * number) for number in range(40))
+    if begin != 1900
+)
+
+
+def test_when_of_a_plain_table_needs_no_training(timeplex, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Of the one king of whom only the birth is known: his predecessor's end and his successor's begin say it."""
+    rows = f"subject,relation,object,begin,end\n{TABLE}\nKing 20,bornIn,Atlantis,1850,1850\n"
+    (tmp_path / "kings.csv").write_text(rows)
+    answer = timeplex("when", "kings.csv", "king 20", "governs", "Atlantis", "--explain")
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert lines[0] == "(King 20, governs, Atlantis) asked of the patterns of kings"
+    assert lines[2].startswith("most likely    1900–1905   probability ")
+    assert lines[4] == "known          nothing"
+    assert "King 19 governs Atlantis ended 1900" in answer.out
+    stated = timeplex("when", "kings.csv", "King 7", "governs", "Atlantis", "--json")
+    assert json.loads(stated.out)["known"] == "1835–1840"
+    assert (
+        timeplex("when", "kings.csv", "King 7", "governs", "Atlantis").out.splitlines()[2] == "stated         1835–1840"
+    )
+
+
+def test_when_of_what_is_neither_run_nor_kb(timeplex) -> None:  # type: ignore[no-untyped-def]
+    answer = timeplex("when", "nowhere", "Ada", "bornIn", "London")
+    assert answer.code == 2
+    assert "it is not a run folder" in answer.err

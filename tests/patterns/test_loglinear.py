@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from timeplex.patterns.loglinear import Pools, Weights, _Problem, fit, loss_and_gradient
+from timeplex.patterns.loglinear import Pools, Problem, Weights, fit, loss_and_gradient
 
 N, SIZE, FEATURES, RELATIONS = 40, 6, 3, 2
 
@@ -31,7 +31,7 @@ def test_the_gradient_is_that_of_the_objective() -> None:
     some = pools()
     exact = Pools(some.features.astype(np.float64), some.offset.astype(np.float64), some.r)  # type: ignore[arg-type]
     start = Weights(np.array([0.1, 0.2, 0.3]), np.full((RELATIONS, FEATURES), 0.5))
-    problem = _Problem(exact, start, np.array([1.0, 2.0, 0.5]), np.array([0.1, 0.2, 0.3]), 0.4)
+    problem = Problem(exact, start, np.array([1.0, 2.0, 0.5]), np.array([0.1, 0.2, 0.3]), 0.4)
     at = np.random.default_rng(1).normal(size=FEATURES * (1 + RELATIONS))
     numeric = approx_fprime(at, lambda values: problem(values)[0], 1e-3)
     np.testing.assert_allclose(problem(at)[1], numeric, atol=2e-3)

@@ -115,7 +115,7 @@ class Events(Pattern):
         kernels, skip = self._kernels(queries), self._places(queries)
         dated = queries.date != spans.OPEN_END
         asked = (queries.x, queries.r, queries.date, dated, skip)
-        _answer(*asked, self.evidence.instants, kernels, self._log, self._rules, found)
+        _answer(*asked, self.evidence.last - self.evidence.first + 1, kernels, self._log, self._rules, found)
         for x, rows in zip(queries.x, found, strict=True):
             popularity = rows[ROLE:STRANGER]
             popularity += 1

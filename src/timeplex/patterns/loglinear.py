@@ -77,7 +77,7 @@ def fit(
     if len(pools) == 0:
         return start
     scale = spread(pools)
-    problem = _Problem(pools, start, scale, np.broadcast_to(pull, scale.shape), pull_corrections)
+    problem = Problem(pools, start, scale, np.broadcast_to(pull, scale.shape), pull_corrections)
     found = minimize(problem, problem.start, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
     shared, corrections = problem.split(found.x)
     return Weights(shared / scale, corrections / scale)
@@ -92,7 +92,7 @@ def spread(pools: Pools) -> Floats:
     return np.where(deviation > 1e-6, deviation, 1)
 
 
-class _Problem:
+class Problem:
     """The objective and its gradient, in units of `scale`; questions are sorted by relation."""
 
     def __init__(self, pools: Pools, start: Weights, scale: Floats, pull: Floats, pull_corrections: Floats | float):
