@@ -324,7 +324,7 @@ def places(axis: Ints, dates: ArrayLike) -> Ints:
     dates = np.asarray(dates, np.int64)
     if len(axis) == 1:
         return place(axis[0], dates)
-    return np.abs(axis - dates[:, None]).argmin(1)
+    return np.asarray(np.abs(axis - dates[:, None]).argmin(1), np.int64)
 
 
 def place(axis: Ints, dates: ArrayLike) -> Ints:
@@ -465,7 +465,7 @@ def _collect(evidence: Evidence, parts: list[tuple[Fitted, Facts, Ints]], side: 
     count, features = sum(len(facts) for _, facts, _ in parts), len(parts[0][0].names(side))
     coarse, most = is_coarse(evidence), _instants(evidence)
     x = np.zeros((count, features, most), np.float32)
-    width = np.zeros((count, most), np.int32) if coarse else evidence.width[None]
+    width = np.zeros((count, most), np.int64) if coarse else evidence.width[None]
     gold, r, low = (np.empty(count, np.int64) for _ in range(3))
 
     def fill(first: int, fitted: Fitted, facts: Facts, own: Ints) -> None:

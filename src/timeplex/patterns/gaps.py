@@ -67,7 +67,7 @@ class GapTables:
         own = kind < len(self.codes)  # a rare kind has only the table of its relation and role, and counts there once
         cell = np.concatenate([kind[own], len(self.codes) + r]) * width
         cell += np.concatenate([(bucket := self.buckets(date[row] - at))[own], bucket])
-        counts = np.bincount(cell, np.concatenate([weight[own], weight]), kinds * width)
+        counts = np.bincount(cell, np.concatenate([weight[own], weight]), kinds * width).astype(float)
         self.table = smoothed(counts.reshape(kinds, width), self.buckets.width)
         self.share = np.exp(self.table)
         self.cases = np.bincount(kind, minlength=kinds)
