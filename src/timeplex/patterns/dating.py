@@ -60,7 +60,7 @@ PARTS = 8
 """What is learned is summed over so many parts, however many threads there are, so that it is always the same."""
 
 
-SHARED, OWN = 1e-4, 2e-3
+SHARED, OWN = 1e-4, 1e-3
 """λ and μ of the penalty λ‖w − w⁰‖² + μ‖v − v⁰‖², beside a loss that is a mean over queries."""
 STEPS = 60
 
