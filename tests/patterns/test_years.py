@@ -132,12 +132,13 @@ def test_ends(case: tuple[Evidence, TimeQueries, np.ndarray | None], data: st.Da
 
 
 def test_a_rhythm_goes_on_and_leaves_one_beat_free() -> None:
-    """Cups of 1990, 1994, 2002, 2006 and 2010: 1998 is free."""
-    of = evidence_of([(0, 0, 1, year, year) for year in (1990, 1994, 2002, 2006, 2010)])
+    """Cups of 1990, 1994, 2002, 2006 and 2010: 1998 is free, and two before and after."""
+    cups = [(0, 0, 1, year, year) for year in (1990, 1994, 2002, 2006, 2010)]
+    of = evidence_of([*cups, (2, 1, 3, 1970, 2030)])
     asked = TimeQueries(np.array([0]), np.array([0]), np.array([2]))
     rows = PATTERNS["slots"](of).years(asked, "begin")[0]
-    assert of.axis[rows[7] == 1].tolist() == [1998]
-    assert of.axis[rows[6] == 1].tolist() == [1990, 1994, 1998, 2002, 2006, 2010]
+    assert of.axis[rows[7] == 1].tolist() == [1982, 1986, 1998, 2014, 2018]
+    assert of.axis[rows[6] == 1].tolist() == list(range(1982, 2019, 4))
 
 
 def test_a_mirror_says_its_own_date() -> None:

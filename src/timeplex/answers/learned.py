@@ -9,7 +9,7 @@ splits are evidence, because what is known counts.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -111,15 +111,17 @@ def reasons(kb: TemporalKB, model: DateModel, query: TimeQueries, begin: int, wi
     What counts is by how much a fact's share of the score is above its mean in the window.
     """
     evidence, weights = model.evidence, model.weights["begin"].of(query.r)[0].astype(float)
-    here = int(np.searchsorted(evidence.axis, begin))
-    elsewhere = [int(place) for place in np.searchsorted(evidence.axis, window) if place != here]
+    instants = np.unique(np.append(window, begin))
+    query = replace(query, axis=instants[None], width=np.ones((1, len(instants)), np.int64))
+    here = int(np.searchsorted(instants, begin))
+    elsewhere = [place for place in range(len(instants)) if place != here]
     describe, found, first = Describer(kb, evidence.facts), [], 0
     for pattern in model.fitted.patterns:
         of = weights[first : first + len(pattern.year_features)]
         first += len(pattern.year_features)
         usual: dict[tuple[int, str], float] = {}
         for place in elsewhere:
-            for why in pattern.because(query, "begin", min(place, len(evidence.axis) - 1)):
+            for why in pattern.because(query, "begin", place):
                 key = why.row, why.anchor
                 usual[key] = usual.get(key, 0.0) + float(why.values @ of) / len(elsewhere)
         for why in pattern.because(query, "begin", here):

@@ -60,7 +60,7 @@ PARTS = 8
 """What is learned is summed over so many parts, however many threads there are, so that it is always the same."""
 
 
-SHARED, OWN = 1e-4, 2e-3
+SHARED, OWN = 1e-4, 1e-3
 """λ and μ of the penalty λ‖w − w⁰‖² + μ‖v − v⁰‖², beside a loss that is a mean over queries."""
 STEPS = 60
 
@@ -324,7 +324,7 @@ def places(axis: Ints, dates: ArrayLike) -> Ints:
     dates = np.asarray(dates, np.int64)
     if len(axis) == 1:
         return place(axis[0], dates)
-    return np.asarray(np.abs(axis - dates[:, None]).argmin(1))
+    return np.asarray(np.abs(axis - dates[:, None]).argmin(1), np.int64)
 
 
 def place(axis: Ints, dates: ArrayLike) -> Ints:

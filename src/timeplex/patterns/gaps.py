@@ -70,8 +70,8 @@ class GapTables:
         own = kind < len(self.codes)  # a rare kind has only the table of its relation and role, and counts there once
         cell = np.concatenate([kind[own], len(self.codes) + r]) * width
         cell += np.concatenate([(bucket := self.buckets(date[row] - at))[own], bucket])
-        counts = np.bincount(cell, np.concatenate([weight[own], weight]), kinds * width)
-        self.table = smoothed(np.asarray(counts, float).reshape(kinds, width), self.buckets.width)
+        counts = np.bincount(cell, np.concatenate([weight[own], weight]), kinds * width).astype(float)
+        self.table = smoothed(counts.reshape(kinds, width), self.buckets.width)
         self.share = np.exp(self.table)
         self.seen = np.bincount(cell, minlength=kinds * width).reshape(kinds, width)
 

@@ -17,10 +17,11 @@ from numba import njit
 
 from timeplex.kb import spans
 from timeplex.patterns.base import Because, Evidence, Pattern, Side, TimeQueries, register
-from timeplex.patterns.gaps import some_matches
 from timeplex.typing import Bools, Features, Floats, Ints
 
 MOST = 3.0
+MOST_FACTS = 4096
+"""So many facts of a slot are looked at: who comes before and after is known only if none is left out."""
 NEAR, AROUND = 2.0, 8.0
 LEAST_DATES = 5
 LEAST_EVEN = 0.5
@@ -43,7 +44,7 @@ class Slots:
 
     def others(self, x: Ints, r: Ints, own: Ints) -> tuple[Ints, Ints]:
         """(start (n + 1,), rows): the other facts of each slot (x, r), in the order of begins, then of ends."""
-        place, row = some_matches(self._index, x * self._width + r, own)
+        place, row = self._index.others(x * self._width + r, own, MOST_FACTS)
         return np.searchsorted(place, np.arange(len(x) + 1)), row
 
 
