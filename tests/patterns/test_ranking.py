@@ -202,3 +202,13 @@ def test_known_answers_are_the_same_in_parts(data: st.DataObject) -> None:
 def test_a_kb_of_events_has_other_patterns() -> None:
     for end, patterns in ((1950, EVENT_PATTERNS), (1951, LINK_PATTERNS)):
         assert link_patterns(Evidence(facts_of([(0, 0, 1, 1950, end)]), 2, 1, 1950, 1951)) == patterns
+
+
+def test_not_more_questions_than_fit_in_memory(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ranking, "MOST_QUESTIONS", 40)
+    monkeypatch.setattr(ranking, "MOST_DEV_QUESTIONS", 30)
+    course = Course(kb, patterns=["popularity"])
+    assert len(course.dev) == 30
+    assert course.dev_pools is not None
+    assert len(course.dev_pools) == 30
+    assert np.isfinite(course.model(trees=False).weights.shared).all()

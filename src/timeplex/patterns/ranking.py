@@ -33,8 +33,8 @@ LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candida
 EVENT_PATTERNS = ("events",)
 
 FOLDS, FOLDS_USED = 8, 4
-MOST_QUESTIONS = 16_000
-"""So many questions of the folds are used at most."""
+MOST_QUESTIONS, MOST_DEV_QUESTIONS = 16_000, 20_000
+"""So many questions of the folds, and of dev, are used at most: their pools are held in memory."""
 BEST, OTHERS = 100, 60
 """How many entities of a pool score best, and how many stand for the rest."""
 SCOUTS, SCOUT_POOL = 1200, 400
@@ -171,7 +171,9 @@ class Course:
         self.report = on_progress or (lambda done, total: None)
         self.patterns = [PATTERNS[name](self.evidence) for name in patterns]
         known = replace(self.evidence, facts=self.evidence.facts + kb.valid)
-        self.dev = Questions.of(kb.valid, known, self.evidence, asks)
+        dev = Questions.of(kb.valid, known, self.evidence, asks)
+        order = np.random.default_rng(seed).permutation(len(dev))
+        self.dev = dev[np.sort(order[:MOST_DEV_QUESTIONS])]
         self.before = self._learn_from_folds()
         self.start = _with_extra(self.before) if extra is not None else self.before
         self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra) if len(self.dev) else None
