@@ -11,6 +11,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -113,12 +114,22 @@ class LinkModel:
             parts["trees"] = self._again(rows, linear_scores(self.weights, rows, queries.r))[place, candidates]
         return parts
 
+    def best(self, linear: Floats) -> Ints:
+        """Whom trees rank again, the best of those who have a fact at all: (n, at most 100)."""
+        return best_of(np.where(self._seen, linear, -np.inf), min(AGAIN, int(self._seen.sum())))
+
+    @cached_property
+    def _seen(self) -> Bools:
+        return self.evidence.facts.mentioned(self.evidence.entities)
+
     def _again(self, rows: Features, linear: Floats) -> Floats:
         """What trees add: their sum for the best; for the others, as much as keeps them below: (n, entities)."""
         if self.trees is None:
             return np.zeros_like(linear)
         n, entities = linear.shape
-        best, some = best_of(linear, AGAIN), np.arange(n)[:, None]
+        if not self._seen.any():
+            return np.zeros_like(linear)
+        best, some = self.best(linear), np.arange(n)[:, None]
         added = self.trees(tree_features(rows, linear, best))
         lowest = (linear[some, best] + added).min(1)
         rest = linear.copy()
@@ -234,7 +245,7 @@ class Course:
             rows = feature_rows(self.patterns, some.queries, self.extra)
             linear = linear_scores(model.weights, rows, some.queries.r)
             offset = some.offsets(self.evidence.entities)
-            best = best_of(linear, AGAIN)
+            best = model.best(linear)
             hit, place = np.nonzero(best == some.gold[:, None])
             features.append(tree_features(rows, linear, best)[hit])
             start.append(np.take_along_axis(linear + offset, best, 1)[hit])

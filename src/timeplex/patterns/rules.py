@@ -200,7 +200,9 @@ def _own_cases(
 ) -> NDArray[np.int64]:
     """What the own fact of a question added to the (hits, cases) of the cell of each path: (paths, 2)."""
     _know(links, x, r, known, stamp)
-    slots = np.array([_slot(keys, cell) for cell in found[:, 0]])
+    slots = np.empty(len(found), np.int64)
+    for path in range(len(found)):
+        slots[path] = _slot(keys, found[path, 0])
     hits, cases = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
     for path in range(len(found)):
         c = found[path, 1]

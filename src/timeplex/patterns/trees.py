@@ -15,8 +15,9 @@ from timeplex.typing import Codes, Features, Floats, Ints
 
 ROUNDS, LEAVES, RATE = 150, 8, 0.05
 SMALLEST_LEAF = 20
-DAMPING = 1.0
-"""Added to the curvature of the loss in each leaf."""
+LEAST_HESSIAN, PENALTY = 20.0, 10.0
+"""Most candidates are very unlikely, so that Σ p (1 − p) of many of them is next to nothing, and one right answer among
+them would make a leaf of any height."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +85,8 @@ def grow(features: Features, start: Floats, right: Ints, seed: int = 0, rounds: 
         "num_leaves": LEAVES,
         "learning_rate": RATE,
         "min_data_in_leaf": SMALLEST_LEAF,
-        # Where all candidates of a leaf are unlikely, the curvature is next to nothing, and a step is without bounds.
-        "lambda_l2": DAMPING,
+        "min_sum_hessian_in_leaf": LEAST_HESSIAN,
+        "lambda_l2": PENALTY,
         "feature_pre_filter": False,
         "verbose": -1,
         "num_threads": 1,
