@@ -10,6 +10,7 @@ from tests.answers.small_runs import trained
 
 from timeplex.answers import discover
 from timeplex.answers.discover import SCHEMA, Best, Candidate, Search, table
+from timeplex.answers.when import Begins
 from timeplex.errors import InputError, UnknownNameError
 
 
@@ -48,6 +49,16 @@ def test_the_probability_is_that_of_both_questions_at_the_date_of_when(found: pl
         subjects = trained().rank(object=o, relation=r, at=at, k=everyone).filter(pl.col("id") == s)
         both = np.array([objects["probability"][0] * subjects["probability"][0]]) ** 0.5
         assert row["probability"] == pytest.approx(both[0], abs=2e-4)  # nothing was fitted: too few dev facts again
+
+
+def test_no_interval_is_made_that_nobody_sees(found: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the dearest part of a date on a long timeline, and discover has very many dates to tell."""
+
+    def dear(*_: object) -> None:
+        raise AssertionError("an interval was asked for")
+
+    monkeypatch.setattr(Begins, "probabilities", dear)
+    assert trained().discover(min_probability=0.0, limit=300).equals(found)
 
 
 def test_the_same_again_in_other_blocks(found: pl.DataFrame, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,8 +158,7 @@ class Search:
         begin, end = np.full(len(s), spans.OPEN_BEGIN, np.int64), np.full(len(s), spans.OPEN_END, np.int64)
         at = np.full(len(s), self.last), np.full(len(s), self.last)
         if trained.run.scorer.predicts_times and len(self._when):
-            dated = trained.dating.predict(s, r, o, trained.calibration.when)
-            begin, end = dated.begin, dated.end
+            begin, end = trained.dating.likeliest(s, r, o, trained.calibration.when)
             at = np.clip(begin, self.first, self.last), np.clip(end, self.first, self.last)
         known, both, features = self.who.known, np.ones(len(s)), []
         for direction in DIRECTIONS:

@@ -268,6 +268,14 @@ class Dating:
         begin, end, low, high = whole
         return SpanPrediction(begin, end, way.overlaps(mass, r), low, high)
 
+    def likeliest(self, s: Ints, r: Ints, o: Ints, way: SpanDecoding) -> tuple[Ints, Ints]:
+        """Begin and end of the most likely span of each fact, as `predict` has them, without what is dear about it."""
+        r = np.asarray(r, np.int64)
+        begin, end = np.empty(len(r), np.int64), np.empty(len(r), np.int64)
+        for part, table in self.blocks(s, r, o):
+            begin[part], end[part] = self.spans(table, r[part], self.decoder(way))
+        return begin, end
+
     def spans(self, table: Floats, r: Ints, decoder: Decoder) -> tuple[Ints, Ints]:
         """The best span of each fact by a table of probabilities: (n,) each."""
         begin, end = decoder.spans(table, r, self.run.timeline, 1)
