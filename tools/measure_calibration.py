@@ -30,6 +30,7 @@ import timeplex
 from timeplex.answers import discover
 from timeplex.answers.calibration import fit, who_cases
 from timeplex.answers.calibration_maps import BINS, calibration_error, reliability
+from timeplex.answers.rank import EntityRanker
 from timeplex.answers.trained import Trained
 from timeplex.evaluation.time_prediction import both_ends_known
 from timeplex.kb import spans
@@ -83,7 +84,7 @@ def measured(trained: Trained) -> dict[str, Any]:
 
 def _who(trained: Trained) -> dict[str, Any]:
     run, kb = trained.run, trained.kb
-    cases = who_cases(run, kb.test, kb.train + kb.valid, kb.test)
+    cases = who_cases(EntityRanker(run, kb.train + kb.valid), kb.test, kb.test, run.timeline.first, run.timeline.last)
     after = trained.calibration.who(cases.raw, cases.group[:, None])
     return {
         "rank@1": _figures(cases.raw[:, 0], after[:, 0], cases.right[:, 0]),

@@ -23,7 +23,9 @@ from timeplex.training.experiment import Experiment
 def test_cases_of_who_by_hand() -> None:
     """Right is what dev says for the time, known is what train says for it, and test has no say."""
     run = random_run(4, count=40)
-    found = who_cases(run, run.kb.valid, run.kb.train, run.kb.valid)
+    found = who_cases(
+        EntityRanker(run, run.kb.train), run.kb.valid, run.kb.valid, run.timeline.first, run.timeline.last
+    )
     assert found.raw.shape == (12, 7)
     first, last = int(run.timeline.instants[0]), int(run.timeline.instants[-1])
     row = 0

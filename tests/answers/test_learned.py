@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 import pytest
 
 import timeplex
@@ -132,3 +133,25 @@ def test_a_kb_without_enough_facts_answers_uncalibrated() -> None:
     answer = few.when("Bob", "bornIn", "London").row(0, named=True)
     assert 0 <= answer["probability"] <= 1
     assert "not calibrated" in few.note()
+
+
+@pytest.mark.parametrize("asked", [HIDDEN[0], HIDDEN[2]])
+def test_who_is_missing_at_a_time(learned: Learned, asked: tuple[str, str, str]) -> None:
+    """The one who governed between two others, and who is married to whom, if the other side says so."""
+    s, r, o, begin, end = next(row for row in rows() if row[:3] == asked)
+    objects = learned.rank(subject=s, relation=r, at=(begin, end), k=3)
+    assert objects["entity"][0] == o
+    assert objects["known"][0] is None
+    assert objects["probability"].is_sorted(descending=True)
+
+
+def test_what_is_stated_comes_first_and_has_no_probability(learned: Learned) -> None:
+    s, r, o, begin, end = next(row for row in rows() if row[:3] == ("head 1-4", "governs", "country 1"))
+    found = learned.rank(object=o, relation=r, at=(begin + 1, begin + 1), k=5)
+    assert found.row(0)[2:] == (s, s, None, f"{begin}–{end}")
+    assert found["probability"][1:].null_count() == 0
+    assert found["rank"].to_list() == [1, 2, 3, 4, 5]
+    hidden = learned.rank(object=o, relation=r, at=(begin + 1, begin + 1), k=4, hide_known=True)
+    assert hidden["entity"].to_list() == found["entity"][1:].to_list()
+    many = learned.rank(object=[o, "country 2"], relation=r, at=[(begin + 1, begin + 1)] * 2, k=5)
+    assert many.filter(pl.col("query") == 0).drop("query").equals(found.drop("query"))

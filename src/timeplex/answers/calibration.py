@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from timeplex.answers import calibration_maps, when
 from timeplex.answers.calibration_maps import CalibrationMap, calibration_error
-from timeplex.answers.rank import EntityQueries, EntityRanker
+from timeplex.answers.rank import EntityQueries, EntityRanker, KnownAnswers, Ranker
 from timeplex.answers.when import Dating, SpanDecoding, fit_weights, held
 from timeplex.errors import InputError, TimeplexError
 from timeplex.evaluation.metrics import aeiou
@@ -168,19 +168,20 @@ class WhoCases:
     fact: Ints
 
 
-def who_cases(run: TrainedRun, facts: Facts, known: Facts, true: Facts) -> WhoCases:
-    """Ask both questions of each fact. `known` is left out; what `true` says for the time of the question is right."""
-    who, truth = EntityRanker(run, known), EntityRanker(run, true)
-    first, last = (int(run.timeline.instants[place]) for place in (0, -1))
+def who_cases(who: Ranker, facts: Facts, true: Facts, first: int, last: int) -> WhoCases:
+    """Ask both questions of each fact; what is known is left out, what `true` says for the time of a question is right.
+
+    Open ends run to the instants `first` and `last`.
+    """
+    truth = KnownAnswers(true)
     raws, rights, theres, groups = [], [], [], []
     for direction in DIRECTIONS:
         questions = EntityQueries.of(facts, direction, first, last)
         found = who.rank(questions, TOP, hide_known=True)
-        entities = len(run.kb.entities)
-        cell = np.arange(len(facts))[:, None] * entities + found.entity
+        cell = np.arange(len(facts))[:, None] * who.entities + found.entity
         right = np.zeros(cell.shape, np.bool_)
-        for part, query, fact, meets in truth.known.by_parts(questions):
-            said = (part.start + query[meets]) * entities + truth.known.answers(direction)[fact[meets]]
+        for part, query, fact, meets in truth.by_parts(questions):
+            said = (part.start + query[meets]) * who.entities + truth.answers(direction)[fact[meets]]
             right[part] = np.isin(cell[part], said)
         raws.append(found.raw)
         theres.append(found.entity >= 0)
@@ -191,12 +192,19 @@ def who_cases(run: TrainedRun, facts: Facts, known: Facts, true: Facts) -> WhoCa
 
 
 def _fit_who(run: TrainedRun, facts: Facts) -> dict[str, Any]:
-    cases = who_cases(run, facts, run.kb.train, run.kb.valid)
+    who = EntityRanker(run, run.kb.train)
+    cases = who_cases(who, facts, run.kb.valid, run.timeline.first, run.timeline.last)
+    found, measured = fit_rank_map(cases, len(facts), len(run.kb.relations))
+    return {"who": found, "who_facts": len(facts), "measured": measured}
+
+
+def fit_rank_map(cases: WhoCases, facts: int, relations: int) -> tuple[CalibrationMap, dict[str, dict[str, float]]]:
+    """From raw probabilities of candidates to calibrated ones, by the cases of so many facts; and how good it is."""
     there = cases.there
     raw, right = cases.raw[there], cases.right[there]
-    fold = calibration_maps.folds(len(facts))[cases.fact]
+    fold = calibration_maps.folds(facts)[cases.fact]
     groups, folds = (np.broadcast_to(column[:, None], there.shape)[there] for column in (cases.group, fold))
-    found, crossed = calibration_maps.choose(raw, right, groups, folds, 2 * len(run.kb.relations))
+    found, crossed = calibration_maps.choose(raw, right, groups, folds, 2 * relations)
     first = np.zeros(there.shape, np.bool_)
     first[:, 0] = True
     first = first[there]
@@ -204,7 +212,7 @@ def _fit_who(run: TrainedRun, facts: Facts) -> dict[str, Any]:
         "rank@1": before_and_after(raw[first], crossed[first], right[first]),
         "top 10": before_and_after(raw, crossed, right),
     }
-    return {"who": found, "who_facts": len(facts), "measured": measured}
+    return found, measured
 
 
 def before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, float]:

@@ -14,17 +14,22 @@ from functools import cached_property
 
 import numpy as np
 import polars as pl
+import torch
 
 from timeplex.answers import calibration_maps
+from timeplex.answers.calibration import WhoCases, fit_rank_map, group, who_cases
 from timeplex.answers.calibration_maps import CalibrationMap
 from timeplex.answers.explain import INSTANTS, WEAK
-from timeplex.answers.resolve import Resolver, SpanPrediction, when_table
+from timeplex.answers.rank import Coexistence, EntityQueries, Ranked, Ranker
+from timeplex.answers.resolve import At, Resolver, SpanPrediction, rank_table, when_table
+from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
-from timeplex.kb.facts import TemporalKB
+from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.split import split_randomly
 from timeplex.kb.timeline import Timeline
-from timeplex.patterns.base import Because, Evidence, TimeQueries
+from timeplex.patterns.base import Because, Evidence, LinkQueries, TimeQueries
 from timeplex.patterns.dating import DateModel, Fitted
+from timeplex.patterns.ranking import Course, LinkModel
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import Describer, counted, length
 from timeplex.typing import Floats, Ints, Progress
@@ -51,7 +56,7 @@ class Dates:
     @classmethod
     def learn(cls, kb: TemporalKB, on_progress: Progress | None = None) -> "Dates":
         """Learn weights on train, calibrate on dev, and take all facts as evidence."""
-        judged = kb if len(kb.valid) or len(kb) < LEAST_FACTS else split_randomly(kb, valid=0.1, test=0.0, seed=0)
+        judged = _with_dev(kb)
         model = DateModel.fit(Evidence.of(judged), on_progress=on_progress)
         overlaps, level, cases = CalibrationMap(), COVERAGE, judged.valid[judged.valid.closed]
         if len(cases) >= LEAST_CASES:
@@ -71,6 +76,11 @@ class Dates:
         low, high = (self.model.evidence.axis[edge] for edge in _central(begins, self.level))
         probability = self.overlaps(raw, queries.r)
         return SpanPrediction(begin, end, probability, np.minimum(low, begin), np.maximum(high, begin))
+
+
+def _with_dev(kb: TemporalKB) -> TemporalKB:
+    """The KB with dev facts, drawn at random if it has none and is not tiny."""
+    return kb if len(kb.valid) or len(kb) < LEAST_FACTS else split_randomly(kb, valid=0.1, test=0.0, seed=0)
 
 
 def _predicted(model: DateModel, queries: TimeQueries) -> tuple[Floats, Ints, Ints, Floats]:
@@ -178,12 +188,102 @@ def _range(low: int, high: int, unit: str) -> str:
     return f"from {length(-low, unit)} earlier to {length(high, unit)} later"
 
 
+class PatternRanker(Ranker):
+    """Patterns as something that names candidates."""
+
+    def __init__(self, model: LinkModel, known: Facts) -> None:
+        evidence = model.evidence
+        super().__init__(known, evidence.facts, evidence.entities, torch.device("cpu"))
+        self.model = model
+
+    def scores(self, questions: EntityQueries) -> torch.Tensor:
+        """Scores of all entities, −∞ for those without a fact: (n, entities)."""
+        r = questions.r + (self.model.evidence.relations if questions.direction == "subject" else 0)
+        rows = self.model.scores(LinkQueries(questions.given, r, questions.begin, questions.end))
+        return torch.from_numpy(rows.astype(np.float32)).index_fill_(1, self.unseen, -torch.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Who answers: a ranker, from its raw probabilities to calibrated ones, and how often answers have company."""
+
+    who: PatternRanker
+    probabilities: CalibrationMap
+    company: Coexistence
+    cases: int
+
+    @classmethod
+    def learn(cls, kb: TemporalKB, first: int, last: int, on_progress: Progress | None = None) -> "Links":
+        """Learn weights on train and dev, calibrate on halves of dev by each other, and take all facts as evidence."""
+        judged = _with_dev(kb)
+        course, dev = Course(judged, on_progress=on_progress), judged.valid
+        model, probabilities = course.model(trees=False), CalibrationMap()
+        if len(dev) >= LEAST_CASES:
+            half = np.arange(len(dev)) % 2 == 0
+            parts = []
+            for mine in (half, ~half):
+                who = PatternRanker(course.model(~mine, trees=False), judged.train)
+                parts.append(who_cases(who, dev[mine], dev, first, last))
+            raw, right, there, groups = (
+                np.concatenate([getattr(part, name) for part in parts]) for name in ("raw", "right", "there", "group")
+            )
+            fact = [np.flatnonzero(mine)[part.fact] for mine, part in zip((half, ~half), parts, strict=True)]
+            together = WhoCases(raw, right, there, groups, np.concatenate(fact))
+            probabilities, _ = fit_rank_map(together, len(dev), len(kb.relations))
+        everything = LinkModel.from_state(*model.state(), Evidence.of(kb, kb.facts))
+        company = Coexistence(kb.facts, len(kb.relations), first, last)
+        cases = len(dev) if len(dev) >= LEAST_CASES else 0
+        return cls(PatternRanker(everything, kb.facts), probabilities, company, cases)
+
+    def rank(self, questions: EntityQueries, k: int, *, hide_known: bool) -> tuple[Ranked, Floats]:
+        """The best candidates, and how likely each is right; what is stated for the time comes first, with no number.
+
+        A KB is not asked how likely it is that what it states is true.
+        """
+        found = self.who.rank(questions, k, hide_known=True)
+        probability = self.probabilities(found.raw, group(questions.r, questions.direction)[:, None])
+        probability = probability * self.company.factor(questions, self.who.known)[:, None]
+        if hide_known:
+            return found, probability
+        stated = self._stated(questions)
+        entity = np.concatenate([stated, found.entity], 1)
+        first = np.argsort(entity < 0, axis=1, kind="stable")[:, : found.entity.shape[1]]
+
+        def best(of_stated: float, of_new: Floats) -> Floats:
+            whole = np.concatenate([np.full(stated.shape, of_stated), of_new], 1)
+            return np.take_along_axis(whole, first, 1)
+
+        holds = first < stated.shape[1]
+        chosen = np.take_along_axis(entity, first, 1)
+        ranked = Ranked(chosen, best(np.inf, found.score), best(1.0, found.raw), holds & (chosen >= 0))
+        return ranked, best(np.nan, probability)
+
+    def _stated(self, questions: EntityQueries) -> Ints:
+        """The answers that are known to hold at the time of each question, each once: (n, most), −1: no more."""
+        query, fact, meets = self.who.known.of(questions)
+        answer = self.who.known.answers(questions.direction)[fact[meets]]
+        query, answer = np.unique(np.stack([query[meets], answer.astype(np.int64)]), axis=1)
+        nth = np.arange(len(query)) - np.searchsorted(query, query)
+        stated = np.full((len(questions), int(nth.max(initial=-1)) + 1), -1, np.int64)
+        stated[query, nth] = answer
+        return stated
+
+
 class Learned:
     """A KB that can be asked. Names are ids or labels; `timeplex.learn` makes one."""
 
     def __init__(self, kb: TemporalKB, on_progress: Progress | None = None) -> None:
-        self.kb = kb
-        self.dates = Dates.learn(kb, on_progress)
+        self.kb, self._on_progress = kb, on_progress
+
+    @cached_property
+    def dates(self) -> Dates:
+        """When facts held; learned on first use."""
+        return Dates.learn(self.kb, self._on_progress)
+
+    @cached_property
+    def links(self) -> Links:
+        """Who answers; learned on first use."""
+        return Links.learn(self.kb, self.timeline.first, self.timeline.last, self._on_progress)
 
     def __repr__(self) -> str:
         return f"Learned({self.kb!r})"
@@ -191,7 +291,7 @@ class Learned:
     @cached_property
     def timeline(self) -> Timeline:
         """The instants that dates are looked for among."""
-        return Timeline(self.dates.model.evidence.axis, self.kb.granularity, "observed")
+        return Timeline(Evidence.of(self.kb, self.kb.facts).axis, self.kb.granularity, "observed")
 
     @cached_property
     def asking(self) -> Resolver:
@@ -203,6 +303,32 @@ class Learned:
     ) -> tuple[Ints, Ints, Ints]:
         """What `when` is asked, as numbers: (n,) each."""
         return self.asking.triples(subject, relation, object)
+
+    def rank(
+        self,
+        *,
+        relation: str | Sequence[str],
+        at: At | Sequence[At],
+        subject: str | Sequence[str] | None = None,
+        object: str | Sequence[str] | None = None,
+        k: int = 10,
+        hide_known: bool = False,
+    ) -> pl.DataFrame:
+        """The likeliest objects of a subject, or subjects of an object, at a time: the columns of `Trained.rank`.
+
+        What the KB states for that time comes first, and has no probability.
+        """
+        return self.ranked(
+            self.asking.questions(relation=relation, at=at, subject=subject, object=object), k, hide_known
+        )
+
+    def ranked(self, questions: EntityQueries, k: int = 10, hide_known: bool = False) -> pl.DataFrame:
+        """`rank` for questions as numbers."""
+        if k < 1:
+            raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
+        found, probability = self.links.rank(questions, k, hide_known=hide_known)
+        table = rank_table(self.kb, self.links.who.known, questions, found, probability)
+        return table.with_columns(pl.col("probability").fill_nan(None))
 
     def when(
         self, subject: str | Sequence[str], relation: str | Sequence[str], object: str | Sequence[str]

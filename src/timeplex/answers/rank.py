@@ -12,6 +12,7 @@ known. Entities without a training fact are no candidates: nothing was learned o
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -116,29 +117,22 @@ class KnownAnswers:
         return self.facts.by_relation_object.ranges(pair_key(questions.r, questions.given))
 
 
-class EntityRanker:
-    """A trained run as something that names candidates; `known` are the facts that count as known."""
+class Ranker(ABC):
+    """Something that names candidates; `known` are the facts that count as known, `learned` those it learned from."""
 
-    def __init__(self, run: TrainedRun, known: Facts) -> None:
-        self.run = run
+    def __init__(self, known: Facts, learned: Facts, entities: int, device: torch.device) -> None:
         self.known = KnownAnswers(known)
-        self._device = next(run.model.parameters()).device
+        self.entities = entities
+        self._learned, self._device = learned, device
 
     @cached_property
     def unseen(self) -> Tensor:
-        """The entities without a training fact, (m,)."""
-        seen = self.run.kb.train.mentioned(len(self.run.kb.entities))
-        return torch.from_numpy(np.flatnonzero(~seen)).to(self._device)
+        """The entities of which nothing was learned, (m,)."""
+        return torch.from_numpy(np.flatnonzero(~self._learned.mentioned(self.entities))).to(self._device)
 
-    @torch.inference_mode()
+    @abstractmethod
     def scores(self, questions: EntityQueries) -> Tensor:
         """φ of all entities up to what they have all alike, −∞ for those that are no candidates: (n, entities)."""
-        given, r, first, last = (
-            torch.from_numpy(np.ascontiguousarray(column)).to(self._device)
-            for column in (questions.given, questions.r, *self.positions(questions))
-        )
-        rows = self.run.scorer.candidates(questions.direction, given, r, (first, last))
-        return rows.index_fill_(1, self.unseen, -torch.inf) if len(self.unseen) else rows
 
     @torch.inference_mode()
     def rank(self, questions: EntityQueries, k: int, *, hide_known: bool = False) -> Ranked:
@@ -146,7 +140,7 @@ class EntityRanker:
 
         With `hide_known` those that are known to hold at the time are left out.
         """
-        k = min(k, len(self.run.kb.entities))
+        k = min(k, self.entities)
         shape = (len(questions), k)
         entity, score = np.empty(shape, np.int64), np.empty(shape)
         raw, holds = np.empty(shape), np.empty(shape, np.bool_)
@@ -186,13 +180,31 @@ class EntityRanker:
 
     def _blocks(self, questions: EntityQueries) -> Iterator[tuple[slice, Tensor, Tensor, Tensor]]:
         """Some questions at a time: which, their scores, and the cells (question, answer) known at their time."""
-        size = max(1, BLOCK_BYTES // (4 * len(self.run.kb.entities)))
+        size = max(1, BLOCK_BYTES // (4 * self.entities))
         for start in range(0, len(questions), size):
             whole = questions.rows(slice(start, start + size))
             for part, query, fact, meets in self.known.by_parts(whole):
                 answer = self.known.answers(whole.direction)[fact[meets]].astype(np.int64)
                 rows, known = (torch.from_numpy(column).to(self._device) for column in (query[meets], answer))
                 yield slice(start + part.start, start + part.stop), self.scores(whole.rows(part)), rows, known
+
+
+class EntityRanker(Ranker):
+    """A trained run as something that names candidates."""
+
+    def __init__(self, run: TrainedRun, known: Facts) -> None:
+        super().__init__(known, run.kb.train, len(run.kb.entities), next(run.model.parameters()).device)
+        self.run = run
+
+    @torch.inference_mode()
+    def scores(self, questions: EntityQueries) -> Tensor:
+        """φ of all entities up to what they have all alike, −∞ for those that are no candidates: (n, entities)."""
+        given, r, first, last = (
+            torch.from_numpy(np.ascontiguousarray(column)).to(self._device)
+            for column in (questions.given, questions.r, *self.positions(questions))
+        )
+        rows = self.run.scorer.candidates(questions.direction, given, r, (first, last))
+        return rows.index_fill_(1, self.unseen, -torch.inf) if len(self.unseen) else rows
 
     def positions(self, questions: EntityQueries) -> tuple[Ints, Ints]:
         """Where the spans lie on the timeline, as the evaluation places them (`PlacedFacts.of`)."""

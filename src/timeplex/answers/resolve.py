@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from timeplex.answers.rank import EntityQueries, KnownAnswers
+from timeplex.answers.rank import EntityQueries, KnownAnswers, Ranked
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.dates import Granularity, State
 from timeplex.kb.facts import Facts, TemporalKB, pair_key
 from timeplex.kb.names import Names
 from timeplex.kb.timeline import Timeline
+from timeplex.models.scorer import Direction
 from timeplex.text import quoted
 from timeplex.typing import Bools, Floats, Ints
 
@@ -67,6 +68,24 @@ class Resolver:
         """Facts without their dates as numbers: (n,) each; every argument is a single value or a list."""
         table = columns(subject=subject, relation=relation, object=object)
         return self.entities(table["subject"]), self.relations(table["relation"]), self.entities(table["object"])
+
+    def questions(
+        self,
+        *,
+        relation: str | Sequence[str],
+        at: At | Sequence[At],
+        subject: str | Sequence[str] | None = None,
+        object: str | Sequence[str] | None = None,
+    ) -> EntityQueries:
+        """What `rank` is asked, as numbers."""
+        if (subject is None) == (object is None):
+            both = "Both a subject and an object are" if subject is not None else "Neither a subject nor an object is"
+            raise InputError(f"{both} given.", "Give one of them: the other one is asked for.")
+        direction: Direction = "object" if object is None else "subject"
+        given = subject if object is None else object
+        table = columns(given=given, relation=relation, at=at)
+        r = self.relations(table["relation"])
+        return EntityQueries(direction, self.entities(table["given"]), r, *self.spans(table["at"]))
 
     @cached_property
     def seen(self) -> Bools:
@@ -219,6 +238,26 @@ def known_answers(
     for row, text in spans_texts(known.facts, place[shown], fact[shown], granularity).items():
         texts[row] = text if now[row] else text + ELSEWHEN
     return texts
+
+
+def rank_table(
+    kb: TemporalKB, known: KnownAnswers, questions: EntityQueries, found: Ranked, probability: Floats
+) -> pl.DataFrame:
+    """Candidates with their probabilities, (n, k), as a table: see `Trained.rank`."""
+    there = found.entity >= 0
+    query, place = np.nonzero(there)
+    entity = found.entity[there]
+    return pl.DataFrame(
+        {
+            "query": query,
+            "rank": place + 1,
+            "entity": kb.entities.many_labels(entity),
+            "id": kb.entities.many(entity),
+            "probability": probability[there],
+            "known": known_answers(known, questions, query, entity, kb.granularity),
+        },
+        schema_overrides=TEXTS,
+    )
 
 
 def known_spans(facts: Facts, s: Ints, r: Ints, o: Ints, granularity: Granularity) -> list[str | None]:

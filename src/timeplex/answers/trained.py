@@ -22,7 +22,7 @@ from timeplex.answers.discover import fit as fit_proposals
 from timeplex.answers.explain import INSTANTS, Explanation, dating_reasons, explain
 from timeplex.answers.fill import fill
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
-from timeplex.answers.resolve import TEXTS, At, Resolver, columns, known_answers, when_table
+from timeplex.answers.resolve import At, Resolver, rank_table, when_table
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
@@ -32,7 +32,6 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.table import Columns
 from timeplex.kb.timeline import Timeline
 from timeplex.models.loading import own_model
-from timeplex.models.scorer import Direction
 from timeplex.training.loop import choose_device
 from timeplex.training.run import RunFolder, TrainedRun
 from timeplex.typing import Bools, Floats, Ints, Progress
@@ -145,20 +144,7 @@ class Trained:
             raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
         found = self.who.rank(questions, k, hide_known=hide_known)
         probability = self.probability(questions, found.raw, found.holds)
-        there = found.entity >= 0
-        query, place = np.nonzero(there)
-        entity = found.entity[there]
-        return pl.DataFrame(
-            {
-                "query": query,
-                "rank": place + 1,
-                "entity": self.kb.entities.many_labels(entity),
-                "id": self.kb.entities.many(entity),
-                "probability": probability[there],
-                "known": known_answers(self.who.known, questions, query, entity, self.kb.granularity),
-            },
-            schema_overrides=TEXTS,
-        )
+        return rank_table(self.kb, self.who.known, questions, found, probability)
 
     def when(
         self,
@@ -267,14 +253,7 @@ class Trained:
         object: str | Sequence[str] | None = None,
     ) -> EntityQueries:
         """What `rank` is asked, as numbers."""
-        if (subject is None) == (object is None):
-            both = "Both a subject and an object are" if subject is not None else "Neither a subject nor an object is"
-            raise InputError(f"{both} given.", "Give one of them: the other one is asked for.")
-        direction: Direction = "object" if object is None else "subject"
-        given = subject if object is None else object
-        table = columns(given=given, relation=relation, at=at)
-        r = self.asking.relations(table["relation"])
-        return EntityQueries(direction, self.asking.entities(table["given"]), r, *self.asking.spans(table["at"]))
+        return self.asking.questions(relation=relation, at=at, subject=subject, object=object)
 
     def triples(
         self,
