@@ -8,7 +8,7 @@ The weights of patterns are learned on train, and dev says how far probabilities
 splits are evidence, because what is known counts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -36,10 +36,12 @@ from timeplex.typing import Floats, Ints, Progress
 
 COVERAGE = 0.8
 NARROW_YEARS = 40
-"""A range of usual gaps is told if it is no wider."""
+"""A range of usual gaps is told if it is no wider, nor a quarter of all time that the KB tells of."""
 LEAST_CASES = 20
 """With fewer dev facts nothing is calibrated."""
 LEAST_FACTS = 20
+MOST_DAYS = 100_000
+"""A curve has every instant up to so many."""
 OFTEN = 0.15
 """A gap that so large a share of all cases has is told as a habit; else the usual range is."""
 
@@ -61,19 +63,24 @@ class Dates:
         overlaps, level, cases = CalibrationMap(), COVERAGE, judged.valid[judged.valid.closed]
         if len(cases) >= LEAST_CASES:
             queries, relations = TimeQueries.of(cases), len(kb.relations)
-            begins, begin, end, raw = _predicted(model, queries)
+            truth = cases.begin.astype(np.int64)
+            begin, end, raw, needed = _predicted(
+                model, queries, lambda axis, begins, at: _needed(axis, begins, truth[at])
+            )
             right = (begin <= cases.end) & (end >= cases.begin)
             fold = calibration_maps.folds(len(cases))
             overlaps, _ = calibration_maps.choose(raw, right, queries.r, fold, relations)
-            level = _conformal_level(begins, model.evidence.axis, cases.begin.astype(np.int64))
+            level = _conformal_level(needed[:, 0])
         everything = Evidence.of(kb, kb.facts)
         cases_seen = len(cases) if len(cases) >= LEAST_CASES else 0
         return cls(DateModel(everything, Fitted.of(everything), model.weights), overlaps, level, cases_seen)
 
     def predict(self, queries: TimeQueries) -> SpanPrediction:
         """The span with the best expected aeIOU, its probability, and the interval of the begin."""
-        begins, begin, end, raw = _predicted(self.model, queries)
-        low, high = (self.model.evidence.axis[edge] for edge in _central(begins, self.level))
+        begin, end, raw, edges = _predicted(
+            self.model, queries, lambda axis, begins, at: _central(axis, begins, self.level)
+        )
+        low, high = edges.astype(np.int64).T
         probability = self.overlaps(raw, queries.r)
         return SpanPrediction(begin, end, probability, np.minimum(low, begin), np.maximum(high, begin))
 
@@ -83,34 +90,45 @@ def _with_dev(kb: TemporalKB) -> TemporalKB:
     return kb if len(kb.valid) or len(kb) < LEAST_FACTS else split_randomly(kb, valid=0.1, test=0.0, seed=0)
 
 
-def _predicted(model: DateModel, queries: TimeQueries) -> tuple[Floats, Ints, Ints, Floats]:
-    """Pr(begin), (n, axis); the best spans, and the probability that each overlaps the true one, (n,) each."""
-    begins, raw = np.empty((len(queries), len(model.evidence.axis))), np.empty(len(queries))
+Look = Callable[[Ints, Floats, slice], Floats]
+"""look(instants, Pr(begin), which queries): what is wanted of some queries, two columns; the first two are (n, m)."""
+
+
+def _predicted(model: DateModel, queries: TimeQueries, look: Look) -> tuple[Ints, Ints, Floats, Floats]:
+    """The best spans, the probability that each overlaps the true one, (n,) each; and what `look` says, (n, 2)."""
+    raw, seen = np.empty(len(queries)), np.empty((len(queries), 2))
     begin, end = (side[:, 0] for side in model.spans(queries))
-    axis = model.evidence.axis
     for start in range(0, len(queries), 64):
         part = slice(start, min(start + 64, len(queries)))
-        places, likely, ends = model.joint(queries[part])
-        begins[part] = model.begins(queries[part])
-        reaches = (ends * (axis >= begin[part, None, None])).sum(2) * (axis[places] <= end[part, None])
+        here = model.focus(queries[part])
+        places, likely, ends = model.joint(here)
+        begins = model.begins(here)
+        axis = np.broadcast_to(here.instants(model.evidence), begins.shape)
+        from_ = np.take_along_axis(axis, places, 1)
+        reaches = (ends * (axis >= begin[part, None])[:, None]).sum(2) * (from_ <= end[part, None])
         raw[part] = (reaches * likely).sum(1) / np.maximum(likely.sum(1), 1e-300)
-    return begins, begin, end, np.clip(raw, 0.0, 1.0)
+        seen[part] = look(axis, begins, part)
+    return begin, end, np.clip(raw, 0.0, 1.0), seen
 
 
-def _central(begins: Floats, level: float) -> tuple[Ints, Ints]:
-    """First and last place of the central interval that holds the level of Pr(begin): (n,) each."""
+def _central(axis: Ints, begins: Floats, level: float) -> Floats:
+    """First and last instant of the central interval that holds the level of Pr(begin): (n, 2)."""
     up_to, tail = np.cumsum(begins, axis=1), (1 - level) / 2
-    last = begins.shape[1] - 1
-    low, high = (up_to < tail).sum(1), (up_to < 1 - tail).sum(1)
-    return np.minimum(low, last), np.minimum(high, last)
+    places = np.stack([(up_to < tail).sum(1), (up_to < 1 - tail).sum(1)], 1)
+    return np.take_along_axis(axis, np.minimum(places, begins.shape[1] - 1), 1).astype(float)
 
 
-def _conformal_level(begins: Floats, axis: Ints, truth: Ints) -> float:
-    """The level whose central intervals hold the true begins of ⌈(n + 1) · 80 %⌉ of n cases."""
-    place = np.clip(np.searchsorted(axis, truth), 0, len(axis) - 1)
+def _needed(axis: Ints, begins: Floats, truth: Ints) -> Floats:
+    """The level from which on the central interval holds the truth, (n,), twice."""
+    place = np.minimum((axis < truth[:, None]).sum(1), axis.shape[1] - 1)
     up_to, rows = np.cumsum(begins, axis=1), np.arange(len(begins))
     before = np.where(place > 0, up_to[rows, place - 1], 0.0)
     needed = np.maximum(1 - 2 * np.minimum(up_to[rows, place], 1 - before), 0.0)
+    return np.stack([needed, needed], 1)
+
+
+def _conformal_level(needed: Floats) -> float:
+    """The level that is enough for ⌈(n + 1) · 80 %⌉ of n cases; 1, all there is, if n is too small."""
     nth = int(np.ceil((len(needed) + 1) * COVERAGE))
     return float(np.sort(needed)[nth - 1]) if nth <= len(needed) else 1.0
 
@@ -141,16 +159,22 @@ def reasons(kb: TemporalKB, model: DateModel, query: TimeQueries, begin: int, wi
     told: dict[int, str] = {}
     for value, name, why in best:
         row = why.row % len(evidence)
-        if value > max(0.0, WEAK * best[0][0]) and row not in told and len(told) < limit and _telling(kb, name, why):
+        if (
+            value > max(0.0, WEAK * best[0][0])
+            and row not in told
+            and len(told) < limit
+            and _telling(evidence, name, why)
+        ):
             told[row] = _sentence(describe, name, why, int(query.r[0]), row)
     return list(told.values())
 
 
-def _telling(kb: TemporalKB, name: str, why: Because) -> bool:
+def _telling(evidence: Evidence, name: str, why: Because) -> bool:
     """Whether a person would take it for a reason: a habit, a narrow range, or one that follows on another."""
     if name == "slots":
         return why.gap == 0 and why.anchor == "end"
-    return _is_habit(why) or (why.cases > 0 and why.high - why.low <= NARROW_YEARS * INSTANTS_A_YEAR[kb.granularity])
+    narrow = min(NARROW_YEARS * INSTANTS_A_YEAR[evidence.granularity], (evidence.last - evidence.first) / 4)
+    return _is_habit(why) or (why.cases > 0 and why.high - why.low <= narrow)
 
 
 def _is_habit(why: Because) -> bool:
@@ -342,8 +366,14 @@ class Learned:
 
     def curve(self, subject: str, relation: str, object: str) -> Curve:
         """Pr(t is in the span): how likely each instant belongs to the fact, in sum 1."""
-        queries = TimeQueries(*self.triples(subject, relation, object))
-        return Curve(self.timeline.instants, self.dates.model.instants(queries)[0], self.kb.granularity)
+        model = self.dates.model
+        queries = model.focus(TimeQueries(*self.triples(subject, relation, object)))
+        there = queries.widths(model.evidence)[0] > 0
+        instants, likely = queries.instants(model.evidence)[0][there], model.instants(queries)[0][there]
+        if queries.axis is not None and instants[-1] - instants[0] < MOST_DAYS:  # an axis of its own has gaps
+            every = np.arange(instants[0], instants[-1] + 1)
+            instants, likely = every, np.interp(every, instants, likely)
+        return Curve(instants, likely / likely.sum(), self.kb.granularity)
 
     def dating_reasons(self, s: int, r: int, o: int, begin: int, window: tuple[int, int], limit: int) -> list[str]:
         """The facts that speak for a begin rather than for the other instants of a window, in sentences."""
