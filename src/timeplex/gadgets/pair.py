@@ -75,9 +75,6 @@ SIDES: dict[Direction, tuple[Side, Side]] = {"object": (SUBJECT, OBJECT), "subje
 MOST_RELATIONS = 1500
 """With more relations, tables have no place for pairs of relations that no entity has."""
 
-LEAST = 1e-37
-"""Less than any sum of weights (`_relative_weights`), for dividing 0 by 0."""
-
 BLOCK = 4_000_000
 """So many densities are computed at once; a table of them takes 16 MB."""
 
@@ -251,7 +248,7 @@ class Pair(Gadget):
                 numerator, denominator = numerator.masked_fill(left_out, 0), denominator.masked_fill(left_out, 0)
             numerators = numerators.index_add(0, where, numerator)
             denominators = denominators.index_add(0, where, denominator)
-        return _ratio(numerators, denominators)
+        return numerators / _divisor(denominators)
 
     def _means_alone(self, side: Side, entity: Tensor, r: Tensor, when: Tensor, own: Tensor | None) -> Tensor:
         """`_means` where only the entity of this side is known."""
@@ -357,7 +354,7 @@ class Pair(Gadget):
         weights = self._relative_weights(side, given, self._places.of(side, given, everything))
         if not self._same_relation:
             weights = weights.scatter(1, relations[:, None], 0.0)
-        return self._kinds[side].by_relation.sums(weights).clamp(min=LEAST)
+        return _divisor(self._kinds[side].by_relation.sums(weights))
 
     def _answers(self, direction: Direction, given: Tensor, r: Tensor, t: Tensor, own: Tensor | None) -> Tensor:
         """Scores of all entities as answers to questions: (n, entities)."""
@@ -402,9 +399,9 @@ def _pick(table: Tensor, place: Tensor) -> Tensor:
     return table.flatten().index_select(0, place.flatten()).view(place.shape)
 
 
-def _ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """numerator / denominator, 0 where both are."""
-    return numerator / denominator.clamp(min=LEAST)
+def _divisor(weights: Tensor) -> Tensor:
+    """Sums of weights to divide by: 1 where there are none, so that 0 / 0 is 0 and its gradient stays small."""
+    return weights.masked_fill(weights == 0, 1)
 
 
 class Places:

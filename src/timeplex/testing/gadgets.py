@@ -397,13 +397,14 @@ def gradients(case: Case) -> None:
         # Along a random direction, the score rises as the gradient says.
         direction = torch.randn(len(found["score_at"]), generator=generator, dtype=torch.double)
         start = torch.nn.utils.parameters_to_vector(learned).detach().clone()
-        totals = []
+        ends, totals = [start + sign * step * direction for sign in (1, -1)], []
         with torch.no_grad():
-            for sign in (1, -1):
-                torch.nn.utils.vector_to_parameters(start + sign * step * direction, learned)
+            for end in ends:
+                torch.nn.utils.vector_to_parameters(end, learned)
                 totals.append((gadget.score_at(*ask.fact, own) * factor).sum())
             torch.nn.utils.vector_to_parameters(start, learned)
-        slope, expected = (totals[0] - totals[1]) / (2 * step), found["score_at"] @ direction
+        # The step as it was rounded: that of a mean of four million years has three digits.
+        slope, expected = (totals[0] - totals[1]) / (2 * step), found["score_at"] @ (ends[0] - ends[1]) / (2 * step)
         scale = 1 + float(found["score_at"].abs().max()) if len(start) else 1.0
         require(abs(float(slope - expected)) < 1e-4 * scale, f"the slope is {slope}, the gradient says {expected}")
 
