@@ -155,3 +155,20 @@ def test_what_is_stated_comes_first_and_has_no_probability(learned: Learned) -> 
     assert hidden["entity"].to_list() == found["entity"][1:].to_list()
     many = learned.rank(object=[o, "country 2"], relation=r, at=[(begin + 1, begin + 1)] * 2, k=5)
     assert many.filter(pl.col("query") == 0).drop("query").equals(found.drop("query"))
+
+
+def test_shares_of_patterns_tell_candidates_apart_as_scores_do(learned: Learned) -> None:
+    asked = learned.asking.questions(relation="governs", at=1950, object="country 3")
+    who = learned.links.who
+    seen = who.model.evidence.facts.mentioned(who.model.evidence.entities)
+    scores = who.scores(asked).double().numpy()[0]
+    apart = (scores - sum(who.shares(asked).values()))[seen]
+    assert np.ptp(scores[seen]) > 1
+    assert np.ptp(apart) < 1e-4
+
+
+def test_without_a_time_any_is_meant(learned: Learned) -> None:
+    answer = learned.rank(relation="governs", object="country 3", k=100)
+    heads = {row[0] for row in rows() if row[1:3] == ("governs", "country 3") and row[:3] not in HIDDEN}
+    assert set(answer.filter(pl.col("probability").is_null())["entity"]) == heads
+    assert answer.equals(learned.rank(relation="governs", object="country 3", at="..", k=100))

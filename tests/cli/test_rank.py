@@ -111,12 +111,12 @@ def test_a_near_name_is_told(timeplex, run: Path, fact) -> None:  # type: ignore
 
 def test_what_is_no_run(timeplex, run: Path, fact, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     words = ["--subject", fact[0], "--relation", fact[1], "--at", fact[3]]
-    for place in ("nowhere", "file"):
-        answer = timeplex("rank", place, *words)
-        assert (answer.code, answer.out) == (2, "")
-        complaint = f"{place} has no trained model: it is not a run folder. Use: timeplex train KB -o RUN"
-        assert answer.err == f"error: {complaint}\n"
-        (tmp_path / "file").write_text("")
+    answer = timeplex("rank", "nowhere", *words)
+    assert (answer.code, answer.out) == (2, "")
+    complaint = "nowhere has no trained model: it is not a run folder. Use: timeplex train KB -o RUN"
+    assert answer.err == f"error: {complaint}\n"
+    (tmp_path / "file").write_text("")
+    assert timeplex("rank", "file", *words).complaint().startswith("file has no suffix that says how to read it.")
     damaged = tmp_path / "damaged"
     shutil.copytree(run, damaged)
     (damaged / "MANIFEST.json").write_text("{")
@@ -138,3 +138,23 @@ def test_a_kb_with_few_dev_facts_says_that_probabilities_are_raw(timeplex, tmp_p
     answer = timeplex("rank", "run", "--object", "e1", "--relation", "knows", "--at", "1999")
     assert answer.code == 0, answer.err
     assert "Probabilities are not calibrated: the run's KB has fewer than 50 dev facts" in answer.out
+
+
+def test_a_plain_kb_is_asked_without_training(timeplex, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    years = range(1900, 1980, 4)
+    lines = ["subject,relation,object,begin,end"]
+    lines += [f"head {n}-{year},governs,land {n},{year},{year + 3}" for n in range(8) for year in years]
+    table = tmp_path / "heads.csv"
+    table.write_text("\n".join([*lines, ""]))
+    command = ["rank", table, "--object", "Land_3", "--relation", "governs", "--at", "1950..1951", "-k", "3"]
+    found = json.loads(timeplex(*command, "--explain", "--json").out)
+    assert (found["model"], found["kb"]) == ("patterns", "heads")
+    first, *others = found["answers"]
+    assert (first["id"], first["probability"], first["known"]) == ("head 3-1948", None, "1948–1951")
+    assert all(0 <= row["probability"] <= 1 for row in others)
+    assert all("than for the average entity: " in reason for row in found["answers"] for reason in row["why"])
+    answer = timeplex(*command)
+    assert answer.out.startswith("(?, governs, land 3) at 1950–1951, asked of the patterns of heads\n")
+    assert "1948–1951" in answer.out
+    unknown = timeplex(*command[:2], "--object", "land 99", "--relation", "governs")
+    assert (unknown.code, unknown.out) == (2, "")

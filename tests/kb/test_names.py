@@ -169,3 +169,14 @@ def test_the_closest_of_many_names_are_found_quickly() -> None:
     names = Names(pl.Series([f"name_{number}_{number * 7919 % 9973}" for number in range(30_000)] + ["Barack_Obama"]))
     with pytest.raises(UnknownNameError, match="did you mean 'Barack_Obama'"):
         names.find("Barak_Obama_", "entity")
+
+
+def test_some_words_of_a_name_are_enough_where_a_person_asks() -> None:
+    names = Names(pl.Series(["Anna van Dyk", "Joanna", "Nancy Pelosi", "Paul Pelosi jr"]))
+    assert names[names.find("van  DYK", in_part=True)] == "Anna van Dyk"
+    assert names[names.find("Anna", in_part=True)] == "Anna van Dyk"  # words, not letters
+    with pytest.raises(UnknownNameError, match="may be 2 of the names: 'Nancy Pelosi', 'Paul Pelosi jr'"):
+        names.find("pelosi", in_part=True)
+    for name, in_part in (("Pelosi", False), ("elosi", True), (" ", True), ("", True)):
+        with pytest.raises(UnknownNameError, match="unknown"):
+            names.find(name, in_part=in_part)

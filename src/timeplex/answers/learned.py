@@ -11,6 +11,7 @@ splits are evidence, because what is known counts.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -21,9 +22,10 @@ from timeplex.answers.calibration import WhoCases, fit_rank_map, group, who_case
 from timeplex.answers.calibration_maps import CalibrationMap
 from timeplex.answers.explain import INSTANTS, WEAK
 from timeplex.answers.rank import Coexistence, EntityQueries, Ranked, Ranker
-from timeplex.answers.resolve import At, Resolver, SpanPrediction, rank_table, when_table
+from timeplex.answers.resolve import ANY_TIME, At, Resolver, SpanPrediction, rank_table, when_table
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
+from timeplex.kb import spans
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.kb.split import split_randomly
 from timeplex.kb.timeline import Timeline
@@ -40,6 +42,8 @@ NARROW_YEARS = 40
 LEAST_CASES = 20
 """With fewer dev facts nothing is calibrated."""
 LEAST_FACTS = 20
+LEAST_SHARE = 0.05
+"""A pattern that changes a score by less is not told."""
 MOST_DAYS = 100_000
 """A curve has every instant up to so many."""
 OFTEN = 0.15
@@ -222,9 +226,30 @@ class PatternRanker(Ranker):
 
     def scores(self, questions: EntityQueries) -> torch.Tensor:
         """Scores of all entities, −∞ for those without a fact: (n, entities)."""
-        r = questions.r + (self.model.evidence.relations if questions.direction == "subject" else 0)
-        rows = self.model.scores(LinkQueries(questions.given, r, questions.begin, questions.end))
+        rows = self.model.scores(self._asked(questions))
         return torch.from_numpy(rows.astype(np.float32)).index_fill_(1, self.unseen, -torch.inf)
+
+    def shares(self, questions: EntityQueries) -> dict[str, Floats]:
+        """What each pattern adds to the score of every entity, beyond what it adds to the average one with facts.
+
+        One question; (entities,) each. Differences of their sums are differences of scores.
+        """
+        asked, seen = self._asked(questions), self.model.evidence.facts.mentioned(self.model.evidence.entities)
+        added = self.model.rows(asked)[0] * self.model.weights.of(asked.r)[0][:, None]
+        shares, first = {}, 0
+        for pattern in self.model.patterns:
+            last = first + len(pattern.candidate_features)
+            total = added[first:last].sum(0)
+            shares[pattern.name], first = total - total[seen].mean(), last
+        return shares
+
+    def _asked(self, questions: EntityQueries) -> LinkQueries:
+        """With inverse relations, and without ends where they are those of all time: nothing is known of them."""
+        evidence = self.model.evidence
+        r = questions.r + (evidence.relations if questions.direction == "subject" else 0)
+        begin = np.where(questions.begin <= evidence.first, spans.OPEN_BEGIN, questions.begin)
+        end = np.where(questions.end >= evidence.last, spans.OPEN_END, questions.end)
+        return LinkQueries(questions.given, r, begin, end)
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,7 +357,7 @@ class Learned:
         self,
         *,
         relation: str | Sequence[str],
-        at: At | Sequence[At],
+        at: At | Sequence[At] = ANY_TIME,
         subject: str | Sequence[str] | None = None,
         object: str | Sequence[str] | None = None,
         k: int = 10,
@@ -381,8 +406,27 @@ class Learned:
         others = np.unique(np.linspace(*window, INSTANTS).astype(int))
         return reasons(self.kb, self.dates.model, query, begin, others, limit)
 
-    def note(self) -> str:
+    @property
+    def company(self) -> Coexistence:
+        """How often answers have company."""
+        return self.links.company
+
+    def ranking_reasons(self, asked: EntityQueries, answer: int, *, shared: bool) -> list[str]:
+        """How much each pattern adds to the score of an answer, strongest first; nothing is `shared` by all answers."""
+        if shared:
+            return []
+        shares = {name: float(added[answer]) for name, added in self.links.who.shares(asked).items()}
+        strongest = sorted(shares, key=lambda name: -abs(shares[name]))
+        told = [f"{name} {shares[name]:+.2f}" for name in strongest if abs(shares[name]) >= LEAST_SHARE]
+        return [f"more than for the average entity: {', '.join(told)}"] if told else []
+
+    def note(self, of: Literal["when", "rank"] = "when") -> str:
         """What a probability means."""
+        if of == "rank":
+            if not self.links.cases:
+                return "Probabilities are not calibrated: the KB has too few facts."
+            facts = counted(self.links.cases, "fact")
+            return f"A probability is the share of such answers that were right, by {facts} that were asked for."
         if not self.dates.cases:
             return "Probabilities are not calibrated: the KB has too few facts with both dates."
         return (

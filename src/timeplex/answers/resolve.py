@@ -28,6 +28,7 @@ Date = int | float | str | datetime.date | None
 At = Date | tuple[Date, Date]
 """A time that is asked for: a date, `2000..2003`, or a tuple (begin, end)."""
 
+ANY_TIME = ".."
 
 TEXTS = dict.fromkeys(
     ("entity", "id", "known", "subject", "relation", "object", "begin", "end", "low", "high"), pl.String
@@ -48,11 +49,11 @@ class Resolver:
 
     def entity(self, name: str) -> int:
         """The number of an entity, by id or label; see `Names.find`."""
-        return self.kb.entities.find(name, "entity")
+        return self.kb.entities.find(name, "entity", in_part=True)
 
     def relation(self, name: str) -> int:
         """The number of a relation, by id or label."""
-        return self.kb.relations.find(name, "relation")
+        return self.kb.relations.find(name, "relation", in_part=True)
 
     def entities(self, names: Sequence[str]) -> Ints:
         """Numbers of entities: (n,); all must have training facts."""
@@ -73,7 +74,7 @@ class Resolver:
         self,
         *,
         relation: str | Sequence[str],
-        at: At | Sequence[At],
+        at: At | Sequence[At] = ANY_TIME,
         subject: str | Sequence[str] | None = None,
         object: str | Sequence[str] | None = None,
     ) -> EntityQueries:
@@ -206,7 +207,7 @@ def _learned(numbers: Ints, seen: Bools, names: Names) -> Ints:
 
 def _each(names: Names, wanted: Sequence[str], what: str) -> Ints:
     """The number of each name; a name that comes often is looked up once."""
-    numbers = {name: names.find(name, what) for name in dict.fromkeys(wanted)}
+    numbers = {name: names.find(name, what, in_part=True) for name in dict.fromkeys(wanted)}
     return np.array([numbers[name] for name in wanted], np.int64)
 
 

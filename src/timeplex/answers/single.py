@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timeplex.answers.explain import reasons_text
 from timeplex.answers.rank import EntityQueries
 from timeplex.answers.resolve import ELSEWHEN
 from timeplex.evaluation.plots import Curve, Prediction, when_picture
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
-from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.models.scorer import Direction
 
 if TYPE_CHECKING:
     from timeplex.answers.learned import Learned
@@ -39,22 +38,29 @@ class RankAnswer:
 
     @classmethod
     def of(
-        cls, trained: "Trained", asked: EntityQueries, k: int = 10, *, hide_known: bool = False, explain: bool = False
+        cls,
+        trained: "Trained | Learned",
+        asked: EntityQueries,
+        k: int = 10,
+        *,
+        hide_known: bool = False,
+        explain: bool = False,
     ) -> "RankAnswer":
-        """Ask a single question, as `Trained.questions` makes it; with the reasons if `explain`."""
+        """Ask a single question, as `Resolver.questions` makes it; with the reasons if `explain`."""
         rows = trained.ranked(asked, k, hide_known=hide_known).drop("query").to_dicts()
         shared: list[str] = []
         if explain and rows:
-            shared = _why(trained, asked, rows[0]["id"], of_answer=False)
-            for row in rows:
-                row["why"] = _why(trained, asked, row["id"], of_answer=True)
+            numbers = [trained.kb.entities.id(row["id"]) for row in rows]
+            shared = trained.ranking_reasons(asked, numbers[0], shared=True)
+            for row, number in zip(rows, numbers, strict=True):
+                row["why"] = trained.ranking_reasons(asked, number, shared=False)
         stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows)
         company = float(trained.company.share[asked.direction][asked.r[0]]) if stated else None
         time = trained.asking.span_text(int(asked.begin[0]), int(asked.end[0]))
         return cls(asked.direction, _question(trained, asked), time, rows, shared, company)
 
 
-def _question(trained: "Trained", asked: EntityQueries) -> dict[str, Any]:
+def _question(trained: "Trained | Learned", asked: EntityQueries) -> dict[str, Any]:
     kb = trained.kb
     given = kb.entities.label(int(asked.given[0]))
     return {
@@ -63,15 +69,6 @@ def _question(trained: "Trained", asked: EntityQueries) -> dict[str, Any]:
         "object": given if asked.direction == "subject" else None,
         "at": dates.write([asked.begin[0], asked.end[0]], kb.granularity),
     }
-
-
-def _why(trained: "Trained", asked: EntityQueries, answer: str, *, of_answer: bool) -> list[str]:
-    """The facts, at the begin of the time, about the answer alone or about what is given, which all answers share."""
-    given, r, entity = int(asked.given[0]), int(asked.r[0]), trained.kb.entities.id(answer)
-    s, o = (given, entity) if asked.direction == "object" else (entity, given)
-    other = next(side for side in DIRECTIONS if side != asked.direction)
-    t = int(trained.who.positions(asked)[0][0])
-    return reasons_text(trained, s, r, o, t, about=(asked.direction, "both") if of_answer else (other,))
 
 
 class WhenAnswer:

@@ -19,10 +19,10 @@ from timeplex.answers import calibration
 from timeplex.answers.calibration import Calibration, fit
 from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
-from timeplex.answers.explain import INSTANTS, Explanation, dating_reasons, explain
+from timeplex.answers.explain import INSTANTS, Explanation, dating_reasons, explain, reasons_text
 from timeplex.answers.fill import fill
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
-from timeplex.answers.resolve import At, Resolver, rank_table, when_table
+from timeplex.answers.resolve import ANY_TIME, At, Resolver, rank_table, when_table
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
@@ -32,6 +32,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.readers.table import Columns
 from timeplex.kb.timeline import Timeline
 from timeplex.models.loading import own_model
+from timeplex.models.scorer import DIRECTIONS
 from timeplex.training.loop import choose_device
 from timeplex.training.run import RunFolder, TrainedRun
 from timeplex.typing import Bools, Floats, Ints, Progress
@@ -119,7 +120,7 @@ class Trained:
         self,
         *,
         relation: str | Sequence[str],
-        at: At | Sequence[At],
+        at: At | Sequence[At] = ANY_TIME,
         subject: str | Sequence[str] | None = None,
         object: str | Sequence[str] | None = None,
         k: int = 10,
@@ -171,6 +172,14 @@ class Trained:
         here = int(self.timeline.position([begin])[0])
         others = np.unique(np.linspace(*self.timeline.positions(window), INSTANTS).astype(int))
         return dating_reasons(self, s, r, o, here, others[others != here].tolist(), limit)
+
+    def ranking_reasons(self, asked: EntityQueries, answer: int, *, shared: bool) -> list[str]:
+        """The facts about the answer, or about what is given (`shared` by all), at the begin of one question."""
+        given, r = int(asked.given[0]), int(asked.r[0])
+        s, o = (given, answer) if asked.direction == "object" else (answer, given)
+        other = next(side for side in DIRECTIONS if side != asked.direction)
+        t = int(self.who.positions(asked)[0][0])
+        return reasons_text(self, s, r, o, t, about=(other,) if shared else (asked.direction, "both"))
 
     def explain(self, subject: str, relation: str, object: str, *, at: At) -> Explanation:
         """Why a fact has its score at a date: the parts of the score, and the training facts behind them in sentences.
@@ -248,7 +257,7 @@ class Trained:
         self,
         *,
         relation: str | Sequence[str],
-        at: At | Sequence[At],
+        at: At | Sequence[At] = ANY_TIME,
         subject: str | Sequence[str] | None = None,
         object: str | Sequence[str] | None = None,
     ) -> EntityQueries:

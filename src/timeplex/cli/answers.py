@@ -1,7 +1,7 @@
-"""The verbs that ask a trained run: `rank`, `when`, `explain`, `fill`, `discover`."""
+"""The verbs that ask a trained run, `rank` and `when` also a plain KB; `explain`, `fill`, `discover`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
@@ -11,6 +11,7 @@ from timeplex.errors import InputError
 from timeplex.text import counted, span
 
 if TYPE_CHECKING:
+    from timeplex.answers.learned import Learned
     from timeplex.answers.single import RankAnswer, WhenAnswer
     from timeplex.answers.trained import Trained
 
@@ -22,41 +23,83 @@ REASONS = 5
 
 
 def rank(
-    run: Path = options.RUN,
+    source: str = options.RUN_OR_KB,
     subject: str | None = typer.Option(None, help="The subject; its objects are asked for."),
     relation: str = typer.Option(..., help="The relation."),
     object_: str | None = typer.Option(None, "--object", help="The object; its subjects are asked for."),
-    at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time, such as 2000, 2000-05, 2000..2003, 2000.."),
+    at: str = typer.Option(
+        "..", metavar="DATE|FROM..TO", help="The time, such as 2000, 2000-05, 2000..2003, 2000..; else any time."
+    ),
     k: int = typer.Option(10, "-k", help="How many answers."),
     hide_known: bool = typer.Option(False, "--hide-known", help="Leave out what the KB knows to hold at the time."),
     explain: bool = typer.Option(False, "--explain", help="Say which facts speak for each answer."),
     models: list[str] = options.OWN_MODELS,
     device: str = options.DEVICE,
+    data_dir: Path | None = options.DATA_DIR,
     as_json: bool = options.JSON,
 ) -> None:
     """Rank the likeliest answers to (subject, relation, ?) or (?, relation, object) at a time.
 
     Names are ids or labels; case and underscores do not matter. A probability says how often such an answer is right.
+    A KB needs no training: its patterns are learned first. What it states comes first, without a probability.
 
     Example: timeplex rank runs/sample --subject "Angela Merkel" --relation headOfGovernment --at 2005..2021
     """
+    from timeplex.sources import is_kb
+
+    question = {"relation": relation, "at": at, "subject": subject, "object": object_}
+    how = {"hide_known": hide_known, "explain": explain}
+    if is_kb(source):
+        found, asked_of = _ranked_by_patterns(source, data_dir, question, k, how)
+    else:
+        found, asked_of = _ranked_by_run(Path(source), device, models, question, k, how)
+    if as_json:
+        print_json({**asked_of.data, "question": found.question, "why": found.why, "answers": found.rows})
+    else:
+        _show_ranked(found, asked_of)
+
+
+class AskedOf(NamedTuple):
+    """Who answers: as data, in words, whether its entities have labels, and what its probabilities mean."""
+
+    data: dict[str, Any]
+    name: str
+    labels: bool
+    note: str
+
+
+def _ranked_by_patterns(
+    kb: str, data_dir: Path | None, question: dict[str, Any], k: int, how: dict[str, bool]
+) -> tuple["RankAnswer", AskedOf]:
+    def ask(known: "Learned") -> tuple["RankAnswer", AskedOf]:
+        from timeplex.answers.single import RankAnswer
+
+        found = RankAnswer.of(known, known.asking.questions(**question), k, **how)
+        about = {"model": "patterns", "kb": known.kb.name, "calibration": {"dev_facts": known.links.cases}}
+        labels = bool(known.kb.entities.labels)
+        return found, AskedOf(about, f"the patterns of {known.kb.name}", labels, known.note("rank"))
+
+    return options.asked_of_patterns(kb, data_dir, ask)
+
+
+def _ranked_by_run(
+    run: Path, device: str, models: list[str], question: dict[str, Any], k: int, how: dict[str, bool]
+) -> tuple["RankAnswer", AskedOf]:
     trained = options.opened(run, device, models)
     from timeplex.answers.single import RankAnswer
 
-    asked = trained.questions(relation=relation, at=at, subject=subject, object=object_)
+    asked = trained.questions(**question)
     with options.calibrating(trained):
-        found = RankAnswer.of(trained, asked, k, hide_known=hide_known, explain=explain)
-    if as_json:
-        asked_and_found = {"question": found.question, "why": found.why, "answers": found.rows}
-        print_json({**_about(trained), **_calibration(trained.calibration.who_facts, trained), **asked_and_found})
-        return
-    _show_ranked(trained, found)
+        found = RankAnswer.of(trained, asked, k, **how)
+    about = {**_about(trained), **_calibration(trained.calibration.who_facts, trained)}
+    labels = bool(trained.kb.entities.labels)
+    return found, AskedOf(about, _named(trained), labels, trained.calibration.note("rank"))
 
 
-def _show_ranked(trained: "Trained", found: "RankAnswer") -> None:
+def _show_ranked(found: "RankAnswer", asked_of: AskedOf) -> None:
     s, r, o = (found.question[name] or "?" for name in ("subject", "relation", "object"))
-    say(f"({s}, {r}, {o}) at {found.at}, asked of {_named(trained)}")
-    headers = ["rank", found.direction, *(["id"] if trained.kb.entities.labels else []), "probability", "known"]
+    say(f"({s}, {r}, {o}) at {found.at}, asked of {asked_of.name}")
+    headers = ["rank", found.direction, *(["id"] if asked_of.labels else []), "probability", "known"]
     cells = [[row["entity" if name == found.direction else name] for name in headers] for row in found.rows]
     print_table("", headers, cells, decimals=3)
     for number, reason in enumerate(found.why):
@@ -69,7 +112,7 @@ def _show_ranked(trained: "Trained", found: "RankAnswer") -> None:
             f"The KB states an answer for that time already. {percent(found.company)} of such facts have company: "
             "new answers are that much less likely."
         )
-    say(trained.calibration.note("rank"))
+    say(asked_of.note)
 
 
 def when(
@@ -113,11 +156,14 @@ def when(
 
 
 def _dated_by_patterns(kb: str, data_dir: Path | None, triple: tuple[str, str, str]) -> "WhenAnswer":
-    known = options.learned(kb, data_dir)
-    from timeplex.answers.single import WhenAnswer
+    def ask(known: "Learned") -> "WhenAnswer":
+        from timeplex.answers.single import WhenAnswer
 
-    about = {"model": "patterns", "kb": known.kb.name, "calibration": {"dev_facts": known.dates.cases}}
-    return WhenAnswer(known, *triple, about, f"the patterns of {known.kb.name}", known.note())
+        known.triples(*triple)  # an unknown name is told before anything is learned
+        about = {"model": "patterns", "kb": known.kb.name, "calibration": {"dev_facts": known.dates.cases}}
+        return WhenAnswer(known, *triple, about, f"the patterns of {known.kb.name}", known.note())
+
+    return options.asked_of_patterns(kb, data_dir, ask)
 
 
 def _dated_by_run(run: Path, device: str, models: list[str], triple: tuple[str, str, str]) -> "WhenAnswer":

@@ -1,10 +1,10 @@
 """Arguments and options that several verbs have, and opening what they name."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from timeplex.answers.trained import Trained
     from timeplex.kb.facts import TemporalKB
 
+Answer = TypeVar("Answer")
+
 KB = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
 )
 RUN = typer.Argument(..., metavar="RUN", help="A run folder, made by: timeplex train KB -o RUN")
-RUN_OR_KB = typer.Argument(..., metavar="RUN|KB", help="A run folder, or a KB as it is: dates need no training.")
+RUN_OR_KB = typer.Argument(..., metavar="RUN|KB", help="A run folder, or a KB as it is: it needs no training.")
 
 JSON = typer.Option(False, "--json", help="Print one JSON object instead of tables.")
 DATA_DIR = typer.Option(None, "--data-dir", help="Where the benchmarks lie (else $TIMEPLEX_DATA, the cache).")
@@ -66,8 +68,8 @@ def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
         return load(run, device)
 
 
-def learned(kb: str, data_dir: Path | None) -> "Learned":
-    """A KB, ready to be asked without training."""
+def asked_of_patterns(kb: str, data_dir: Path | None, ask: "Callable[[Learned], Answer]") -> "Answer":
+    """What a KB answers without training; its patterns are learned under a bar."""
     from timeplex.sources import read
 
     with progress(f"reading {kb}") as report:
@@ -75,7 +77,7 @@ def learned(kb: str, data_dir: Path | None) -> "Learned":
     with progress(f"learning the patterns of {found.name}", "steps") as report:
         from timeplex.api import learn
 
-        return learn(found, on_progress=report)
+        return ask(learn(found, on_progress=report))
 
 
 @contextmanager

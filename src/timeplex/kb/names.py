@@ -116,11 +116,12 @@ class Names:
         """What a person reads for this number."""
         return self.labels.get(self[number], self[number])
 
-    def find(self, name: str, what: str = "name") -> int:
+    def find(self, name: str, what: str = "name", *, in_part: bool = False) -> int:
         """The number of a name as people write it: an id or a label, where case, underscores and spaces do not matter.
 
         Exact ids come first, then exact labels, then all that read alike. If several are meant, the error lists them;
-        an unknown name is an error that tells the closest ones. `what` is the word for it: entity, relation.
+        an unknown name is an error that tells the closest ones. `what` is the word for it: entity, relation. With
+        `in_part` some words of a name are enough if they are of one name alone: `Pelosi` for `Nancy Pelosi`.
         """
         if not isinstance(name, str):
             raise UnknownNameError(f"{quoted(name)} is no name.", "Names are texts.")
@@ -132,6 +133,9 @@ class Names:
         alike = numbers[(self._plain_readings == wanted).to_numpy()]
         exact = numbers[(texts == name).to_numpy()]
         found = np.unique(exact if len(exact) else alike)
+        if in_part and not len(found) and wanted.strip():
+            words = (" " + self._plain_readings + " ").str.contains(f" {wanted} ", literal=True)
+            found = np.unique(numbers[words.to_numpy()])
         if len(found) == 1:
             return int(found[0])
         if len(found):
