@@ -353,6 +353,8 @@ def audit(
     model: str | Iterable[str] = (),
     device: str = "auto",
     data_dir: str | Path | None = None,
+    entities: bool = False,
+    on_progress: "Progress | None" = None,
 ) -> "Findings":
     """Find the facts of a KB that are probably wrong, by rules mined from its own facts.
 
@@ -362,6 +364,8 @@ def audit(
     runs   trained runs: what they find implausible is added, as the rule `model`; each fact is judged by runs that
            have not learned it
     model  `path/to/file.py:name` of your own model, if a run has one
+    entities  also look for unlikely objects, by patterns; takes a minute or so
+    on_progress  called with (steps done, all steps) by what takes long
 
     >>> import timeplex
     >>> findings = timeplex.audit("sample")
@@ -373,7 +377,7 @@ def audit(
     from timeplex.auditing.base import MODEL
 
     facts, muted, given = _kb(kb, data_dir), _listed(mute), _listed(runs)
-    findings = by_rules(facts, rules=rules, mute=muted, since=since)
+    findings = by_rules(facts, rules=rules, mute=muted, since=since, entities=entities, on_progress=on_progress)
     if not given or MODEL in muted:
         return findings
     from timeplex.models.loading import own_models

@@ -16,6 +16,10 @@ from timeplex.auditing.own_rules import read_own_rules
 from timeplex.errors import UnknownNameError
 from timeplex.kb.facts import TemporalKB
 from timeplex.text import did_you_mean
+from timeplex.typing import Progress
+
+ENTITIES = "unlikely-entity"
+"""The rule that is asked only if one wants it: it takes long, and many of its findings are false alarms."""
 
 
 def audit(
@@ -24,20 +28,23 @@ def audit(
     rules: str | Path | Mapping[str, Any] | None = None,
     mute: Iterable[str] = (),
     since: str | Path | pl.DataFrame | None = None,
+    entities: bool = False,
+    on_progress: Progress | None = None,
 ) -> Findings:
     """Find the facts of a KB that are probably wrong, by rules mined from its own facts.
 
     `rules` is a TOML file with rules of your own (or a mapping of the same shape), `mute` names rules to leave out,
     `since` is the table of an earlier audit, whose findings are not told again; those of rules that are left out now
-    are passed over.
+    are passed over. `entities` asks also for unlikely objects, which takes a minute or so. `on_progress` is called with
+    (steps done, all steps) by what takes long.
 
     >>> import timeplex
     >>> findings = timeplex.audit(timeplex.read("sample"))
     >>> findings.to_polars().columns[:4]
     ['rank', 'suspicion', 'severity', 'rule']
     """
-    muted = _known_rules(mute)
-    case = AuditContext.of(kb, read_own_rules(rules, kb))
+    muted = _known_rules(mute) | (set() if entities else {ENTITIES})
+    case = AuditContext.of(kb, read_own_rules(rules, kb), on_progress)
     earlier = None if since is None else read_earlier(since)
     case.notes.extend(_too_few(case))
     findings = rank(case, [rule().find(case) for name, rule in RULES.items() if name not in muted])

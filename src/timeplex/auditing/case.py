@@ -14,7 +14,7 @@ from timeplex.kb.problems import FACT, Kind
 from timeplex.patterns.orderings import ENTITIES, Ordering, survey
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import Describer
-from timeplex.typing import Bools, Codes, Floats, Ints
+from timeplex.typing import Bools, Codes, Floats, Ints, Progress
 
 LEAST_SEVERITY = 0.25
 """What is less likely an error than this is not reported."""
@@ -34,14 +34,15 @@ class AuditContext(Describer):
     rows: Ints
     split: Ints
     notes: list[str] = field(default_factory=list)
+    on_progress: Progress | None = None
 
     @classmethod
-    def of(cls, kb: TemporalKB, own: OwnRules) -> "AuditContext":
+    def of(cls, kb: TemporalKB, own: OwnRules, on_progress: Progress | None = None) -> "AuditContext":
         """The facts sorted by what they say, so that their order in the KB has no influence on anything."""
         facts = kb.facts
         split = np.repeat(np.arange(len(SPLITS)), [len(kb.splits.get(name, Facts.empty())) for name in SPLITS])
         rows = np.lexsort((split, facts.end, facts.begin, facts.o, facts.r, facts.s))
-        return cls(kb, facts[rows], own, rows, split[rows])
+        return cls(kb, facts[rows], own, rows, split[rows], on_progress=on_progress)
 
     @cached_property
     def evidence(self) -> DateEvidence:

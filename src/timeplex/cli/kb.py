@@ -331,6 +331,7 @@ def audit(
     ),
     models: list[str] = options.OWN_MODELS,
     mute: list[str] = typer.Option([], "--mute", metavar="RULE", help="Leave out a rule; may be given several times."),
+    entities: bool = typer.Option(False, "--entities", help="Also look for unlikely objects; takes a minute or so."),
     formulas: bool = options.FORMULAS,
     limit: int = typer.Option(10, "--limit", "--most", min=0, help="How many suspicious facts to show."),
     data_dir: Path | None = options.DATA_DIR,
@@ -356,8 +357,10 @@ def audit(
         facts = read(kb, data_dir=data_dir, on_progress=report)
     start = time.perf_counter()
     judges = [] if MODEL in mute else [options.opened(run, "auto", models) for run in dict.fromkeys(runs)]
-    with options.calibrating(judges[0]) if judges else progress(f"auditing {kb}"):
-        found = api.audit(facts, rules=rules, mute=mute, since=since, runs=judges)
+    with options.calibrating(judges[0]) if judges else progress(f"auditing {kb}") as report:
+        found = api.audit(
+            facts, rules=rules, mute=mute, since=since, runs=judges, entities=entities, on_progress=report
+        )
     seconds = time.perf_counter() - start
     _write(found, output, html, formulas)
     if as_json:

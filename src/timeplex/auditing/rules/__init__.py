@@ -10,3 +10,4 @@ from timeplex.auditing.rules import missing_mirror as missing_mirror
 from timeplex.auditing.rules import one_at_a_time as one_at_a_time
 from timeplex.auditing.rules import ordering as ordering
 from timeplex.auditing.rules import rhythm as rhythm
+from timeplex.auditing.rules import unlikely_entity as unlikely_entity
