@@ -3,6 +3,7 @@
 records         which runs each table and figure needs, and what was measured of them, kept as JSON in `results/`
 published.toml  the numbers of the paper
 runner          train what is missing, resume what was cut off, measure, record
+beyond          the same for timeplex-patterns, which the paper does not have
 tables          the records → docs/results.md, by the template results.md, and the figures beside it
 
 Reading records and writing the page does not import torch.
@@ -75,14 +76,29 @@ def reproduce(
 
     What is missing is trained (or left out, without `train`) and evaluated; what is recorded in `results` is not done
     again, unless `again`. Where nothing is recorded, the results that come with timeplex are shown. `recipes` is a
-    folder of your own with <dataset>/<model>.toml.
+    folder of your own with <dataset>/<model>.toml. The model `timeplex-patterns`, which the paper does not have, is
+    measured only if it is named; `sample` is one of its data sets.
 
     >>> from timeplex.reproduce import reproduce
     >>> reproduce(["link"], datasets=["yago11k"]).tables                                    # doctest: +SKIP
     """
-    from timeplex.reproduce.records import SHIPPED, Request, Results
-    from timeplex.reproduce.tables import ALL, draw, is_complete, write
+    from timeplex.reproduce.records import PATTERNS, SHIPPED, Request, Results, pattern_cells
+    from timeplex.reproduce.tables import ALL, beyond, draw, is_complete, write
 
+    if PATTERNS in models:
+        if tables or figures or len(set(models)) > 1:
+            raise InputError(f"{PATTERNS} has tables of its own.", f"Ask for it alone: --model {PATTERNS}")
+        from timeplex.reproduce.beyond import run_missing_patterns
+        from timeplex.reproduce.runner import Workspace
+        from timeplex.training import recipe
+
+        cells, recorded = pattern_cells(datasets, seeds), Results(Path(results))
+        where = None if data_dir is None else Path(data_dir)
+        workspace = Workspace(Path(runs), recorded, Path(recipes or recipe.SHIPPED), where, device)
+        run_missing_patterns(cells, workspace, again=again, train=train, on_step=on_step, display=display)
+        absent = sum(not recorded.has(cell) for cell in cells)
+        page = None if recorded.is_empty else write(recorded, Path(docs))
+        return Reproduced([beyond(recorded)], page, (), len(cells), absent, shipped=False)
     request, recorded = Request.of(tables, figures, datasets, models, seeds), Results(Path(results))
     if not request.cells() and "stats" not in request.tables:
         raise InputError("No table or figure that is asked for needs such a run.", "Leave out --model or --dataset.")

@@ -42,6 +42,11 @@ MODELS = {
 }
 """Names of recipes, in the order of the paper's tables, and how they are written. A base comes before what needs it."""
 
+PATTERNS = "timeplex-patterns"
+"""Beyond the paper: patterns, with the base model's scores beside them (`beyond`)."""
+
+PATTERN_DATASETS = ("sample", *DATASETS)
+
 BASE = {"timeplex": "timeplex-base"}
 """Models whose training begins with a finished run of another."""
 
@@ -144,6 +149,12 @@ class Request:
         ]
 
 
+def pattern_cells(datasets: Sequence[str] = (), seeds: int | None = None) -> list[Cell]:
+    """The cells of `timeplex-patterns`: of these data sets, or of all."""
+    named = _known("data set", datasets, PATTERN_DATASETS) or PATTERN_DATASETS
+    return [Cell(dataset, PATTERNS, seed) for dataset in named for seed in range(seeds or SEEDS.get(dataset, 1))]
+
+
 def _known(kind: str, names: Sequence[str], known: Iterable[str]) -> tuple[str, ...]:
     """The names, each once, in the order of the known ones."""
     known = list(known)
@@ -162,7 +173,10 @@ Values = dict[str, Any]
 SAID = ("recipe", "seconds", "phase2_seconds", "epochs", "best_epoch", "parameters", "machine")
 """The parts that the training said of itself."""
 
-MEASURED = ("test", "valid", "filters", "ordering", "decoders", "valid_decoders", "decoder_classes", "ablation")
+MEASURED = (
+    *("test", "valid", "filters", "ordering", "decoders", "valid_decoders", "decoder_classes", "ablation"),
+    *("valid_stages", "without", "baselines", "baseline_time"),  # of patterns
+)
 """The parts of a seed's figures whose means are taken."""
 
 TEST_MRR = ("by_seed", "0", "test", "published-code", "mrr")
@@ -248,7 +262,7 @@ class Results:
     @property
     def is_empty(self) -> bool:
         """Whether nothing at all is recorded."""
-        names = [f"{dataset}/{name}" for dataset in DATASETS for name in (*MODELS, *OTHER)]
+        names = [f"{dataset}/{name}" for dataset in PATTERN_DATASETS for name in (*MODELS, PATTERNS, *OTHER)]
         return not any((self.folder / f"{name}.json").is_file() for name in names)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import torch
 
+from timeplex.datasets.benchmarks import BENCHMARKS
 from timeplex.errors import InputError
 from timeplex.evaluation.diagnostics import top_subjects, violations
 from timeplex.evaluation.metrics import link_metrics, nested, time_figures
@@ -49,8 +50,11 @@ class Workspace:
         return RunFolder(self.runs / cell.dataset / f"{cell.model}-{cell.seed}")
 
     def recipe(self, cell: Cell) -> Recipe:
-        """How the cell is to be trained."""
-        return recipes.read(self.recipes / cell.dataset / f"{cell.model}.toml").with_settings([f"seed={cell.seed}"])
+        """How the cell is to be trained; a KB that has no recipes gets one that suits it."""
+        path = self.recipes / cell.dataset / f"{cell.model}.toml"
+        known = cell.dataset in BENCHMARKS or path.is_file()
+        recipe = recipes.read(path) if known else recipes.suitable(self.kb(cell.dataset), cell.model)
+        return recipe.with_settings([f"seed={cell.seed}"])
 
     def kb(self, dataset: str) -> TemporalKB:
         """The data."""
@@ -155,7 +159,7 @@ def _go_through(
         folder = workspace.folder(cell)
         if not folder.is_finished:
             tell("training goes on" if folder.is_begun else "training")
-            _train(cell, workspace, display)
+            train_cell(cell, workspace, display)
         if cell in wanted:
             tell("evaluating")
             _record(cell, workspace)
@@ -170,7 +174,8 @@ def _record(cell: Cell, workspace: Workspace) -> None:
     workspace.results.add(cell, measure(run, workspace.folder(cell).metrics(), ranked, device))
 
 
-def _train(cell: Cell, workspace: Workspace, display: Display) -> None:
+def train_cell(cell: Cell, workspace: Workspace, display: Display) -> None:
+    """Train what a cell needs, or go on with it."""
     folder = workspace.folder(cell)
     base = None if cell.base is None else workspace.folder(cell.base).path
     kb = folder.kb() if folder.is_begun else workspace.kb(cell.dataset)

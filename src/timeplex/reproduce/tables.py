@@ -24,6 +24,8 @@ from timeplex.reproduce.records import (
     LATER,
     MODELS,
     PAIRS,
+    PATTERN_DATASETS,
+    PATTERNS,
     SEEDS,
     TABLES,
     Cell,
@@ -97,8 +99,8 @@ def _links(record: Values | None, path: Sequence[str], *paper: str) -> list[str]
 
 
 def title(dataset: str) -> str:
-    """The name of a data set as the paper writes it."""
-    return BENCHMARKS[dataset].title
+    """The name of a data set as the paper writes it, or its own."""
+    return BENCHMARKS[dataset].title if dataset in BENCHMARKS else f"`{dataset}`"
 
 
 def _headers(names: Sequence[str]) -> list[str]:
@@ -263,6 +265,49 @@ def stats(results: Results, datasets: Sequence[str] = DATASETS) -> str:
     return markdown(["", *(header for dataset in named for header in (title(dataset), "paper"))], rows)
 
 
+def beyond(results: Results) -> str:
+    """Patterns beside TimePlex and the best of the baselines, on test, with dev in brackets."""
+    rows = []
+    for dataset in PATTERN_DATASETS:
+        record = results.record(dataset, PATTERNS)
+        if record is None:
+            continue
+        name = title(dataset)
+        best = max(record["baselines"], key=lambda each: float(record["baselines"][each]["mrr"]))
+        before = results.record(dataset, "timeplex")
+        rows += [
+            [f"**{name}**: {best} (baseline)", *_beyond(record, ("baselines", best), ("baseline_time",))],
+            [f"{name}: TimePlex", *_beyond(before, ("test", PRESET), ("time",))],
+            [f"{name}: TimePlex with patterns", *_beyond(record, ("test", PRESET), ("time",))],
+            [f"{name}: the same on dev", *_beyond(record, ("valid", PRESET), ("valid_time",))],
+        ]
+    if not rows:
+        return f"Nothing is recorded yet. `{command(model=[PATTERNS])}`"
+    return markdown(["", *LINK.values(), "aeIOU@1", "aeIOU@10"], rows)
+
+
+def _beyond(record: Values | None, links: Sequence[str], times: Sequence[str]) -> list[str]:
+    link = [percent(figure(record, *links, metric)) for metric in LINK]
+    return link + [percent(figure(record, *times, metric)) for metric in ("aeiou@1", "aeiou@10")]
+
+
+def without(results: Results) -> str:
+    """What dev loses without each pattern: MRR of the additive part, aeIOU@1 of dates learned on train alone."""
+    named = [dataset for dataset in PATTERN_DATASETS if results.has(Cell(dataset, PATTERNS, 0))]
+    titles = [title(dataset) for dataset in named]
+    tables = []
+    for task, metric, shown in (("links", "mrr", "dev MRR"), ("dates", "aeiou@1", "dev aeIOU@1")):
+        records = [record for dataset in named if (record := results.record(dataset, PATTERNS))]
+        rows = dict.fromkeys(
+            row for record in records for row in record["by_seed"]["0"].get("without", {}).get(task, {})
+        )
+        cells = {row: [percent(figure(record, "without", task, row, metric)) for record in records] for row in rows}
+        lines = [["all" if row == "nothing" else f"− {row}", *cells[row]] for row in rows]
+        if lines:
+            tables.append(markdown([shown, *titles], lines))
+    return "\n\n".join(tables) or "Nothing is recorded yet."
+
+
 def births(results: Results) -> str:
     """The likeliest years of figure 3 and appendix J."""
     recorded = results.read("figures/across-time") or {}
@@ -314,14 +359,14 @@ def _seeds(dataset: str, seeds: Sequence[int]) -> str:
 def provenance(results: Results) -> str:
     """What each result comes from: seeds, time, machine, command."""
     rows = []
-    for dataset, model in product(DATASETS, MODELS):
+    for dataset, model in product(PATTERN_DATASETS, (*MODELS, PATTERNS)):
         record = results.record(dataset, model)
         if record is not None:
             seconds = ", ".join(f"{value:,.0f}" for value in record["seconds"].values())
             threads = record["machine"]["threads"]
             machine = f"{counted(threads, 'thread')}, {record['machine']['device']}"
             seeds = ", ".join(map(str, record["seeds"]))
-            name = f"{MODELS[model]} on {title(dataset)}"
+            name = f"{MODELS.get(model, 'TimePlex with patterns')} on {title(dataset)}"
             rows.append([name, seeds, seconds, machine, f"`{record['command']}`"])
     if not rows:
         return "There are no results yet."
@@ -339,7 +384,7 @@ ALL: dict[str, Callable[..., str]] = {
 NAME = "results.md"
 PLACE = re.compile(r"^\[\[(\w+)(?: ([\w-]+))?\]\]$", re.MULTILINE)
 
-OTHERS = {each.__name__: each for each in (missing, significance, births, provenance)}
+OTHERS = {each.__name__: each for each in (missing, significance, births, provenance, beyond, without)}
 """What stands on the page beside the tables that can be asked for."""
 
 ALT = {

@@ -1,0 +1,324 @@
+"""Beyond the paper: `timeplex-patterns`, patterns beside the scores of a base model, measured like the others.
+
+Patterns count train facts alone; what they weigh comes from folds of train and from dev. Dev figures are cross-fitted:
+each part of dev is judged by a model that was adjusted on the other parts. Whether trees rank the best again, and
+whether dates are adjusted on dev, is decided by these figures; test is asked once, by what was chosen.
+
+KBs of events do without a base model: an hour of training would add a tenth of what their patterns add.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from timeplex.errors import InputError
+from timeplex.evaluation.baselines import BASELINES
+from timeplex.evaluation.metrics import link_metrics, time_scores
+from timeplex.evaluation.protocol import PUBLISHED_CODE
+from timeplex.evaluation.ranking import DirectedScorer, EntityScorer, LinkPrediction, PlacedFacts
+from timeplex.kb import spans
+from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.models.base import Span
+from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.patterns.base import Evidence, LinkQueries, TimeQueries
+from timeplex.patterns.dating import DateModel
+from timeplex.patterns.events import has_events
+from timeplex.patterns.ranking import EXTRA, Course, Extra, LinkModel, link_patterns
+from timeplex.patterns.relation_classes import relation_classes
+from timeplex.reproduce import Display, Step
+from timeplex.reproduce.records import Cell
+from timeplex.reproduce.runner import LINK, Workspace, has_lasting_facts, train_cell
+from timeplex.training.run import TrainedRun, machine
+from timeplex.typing import Floats, Ints
+
+BASE = "timeplex-base"
+PARTS = 4
+"""Dev is cut in so many parts."""
+TOP = 10
+"""So many spans are predicted for each fact."""
+DECODER = "expected-aeiou"
+
+
+def run_missing_patterns(
+    cells: Sequence[Cell],
+    workspace: Workspace,
+    *,
+    again: bool = False,
+    train: bool = True,
+    on_step: Callable[[Step], None] = lambda step: None,
+    display: Display = nullcontext,
+) -> None:
+    """Record the cells of `timeplex-patterns` that are not recorded yet, each after the base model that it needs."""
+    todo = [cell for cell in cells if again or not workspace.results.has(cell)]
+    for number, cell in enumerate(todo, start=1):
+        kb = workspace.kb(cell.dataset)
+        run, trained = None, None
+        if not has_events(kb.train):
+            base = replace(cell, model=BASE)
+            folder = workspace.folder(base)
+            if not folder.is_finished:
+                if not train:
+                    continue
+                on_step(Step(number, len(todo), f"{base}: training", None))
+                train_cell(base, workspace, display)
+            run, trained = workspace.load(base), folder.metrics()
+
+        def tell(doing: str, number: int = number, cell: Cell = cell) -> None:
+            on_step(Step(number, len(todo), f"{cell}: {doing}", None))
+
+        workspace.results.add(cell, measure_patterns(kb, run, trained, cell.seed, tell))
+
+
+def embedding_scores(run: TrainedRun) -> Extra:
+    """The scores of a trained model at the begin of each question; at the first instant of all where that is open."""
+    relations, scorer = len(run.kb.relations), run.scorer
+    device = next(run.model.parameters()).device
+
+    def extra(queries: LinkQueries) -> NDArray[np.float32]:
+        inverse = queries.r >= relations
+        begin = np.where(queries.begin == spans.OPEN_BEGIN, run.timeline.first, queries.begin)
+        place = np.clip(np.searchsorted(run.timeline.instants, begin), 0, len(run.timeline) - 1)
+        x, r, t = (torch.from_numpy(column).to(device) for column in (queries.x, queries.r % relations, place))
+        out = np.empty((len(queries), len(run.kb.entities)), np.float32)
+        with torch.no_grad():
+            for rows, direction in ((~inverse, "object"), (inverse, "subject")):
+                if rows.any():
+                    span = (t[rows], t[rows])
+                    if direction == "object":
+                        found = scorer.objects(x[rows], r[rows], span)
+                    else:
+                        found = scorer.subjects(r[rows], x[rows], span)
+                    out[rows] = found.float().cpu().numpy()
+        return out
+
+    return extra
+
+
+def measure_patterns(
+    kb: TemporalKB,
+    run: TrainedRun | None,
+    trained: dict[str, Any] | None,
+    seed: int,
+    tell: Callable[[str], None] = lambda doing: None,
+) -> dict[str, Any]:
+    """All figures of a seed: links on test and dev, times where facts last; of seed 0 also what each pattern brings."""
+    if len(kb.valid) < 2 or len(kb.test) == 0:
+        raise InputError(f"{kb.name} has no dev or test facts.", "Split it with `timeplex split`.")
+    start, evidence = time.monotonic(), Evidence.of(kb)
+    extra = None if run is None else embedding_scores(run)
+    tell("learning who")
+    course = Course(kb, evidence, extra=extra, asks="begin", seed=seed)
+    part = np.random.default_rng(1).integers(PARTS, size=len(kb.valid))
+    models = [course.model(part != each) for each in range(PARTS)]
+    tell("ranking dev")
+    stages = {
+        "linear": dev_links(kb, [replace(model, trees=None) for model in models], part),
+        "trees": dev_links(kb, models, part),
+    }
+    trees = stages["trees"]["mrr"] > stages["linear"]["mrr"]
+    final = course.model(trees=trees)
+    seconds = time.monotonic() - start
+    tell("ranking test")
+    parameters = final.weights.shared.size + final.weights.corrections.size
+    found: dict[str, Any] = {
+        "test": {PUBLISHED_CODE.name: links(kb, kb.test, final)},
+        "valid": {PUBLISHED_CODE.name: stages["trees" if trees else "linear"]},
+        "valid_stages": stages,
+        "baselines": baseline_links(kb),
+    }
+    without = {"links": links_without(kb, evidence, extra, part, seed, tell)} if seed == 0 else {}
+    adjusted = False
+    if has_lasting_facts(kb):
+        tell("learning when")
+        start = time.monotonic()
+        dates, figures, adjusted = times(kb, evidence)
+        seconds += time.monotonic() - start
+        found |= figures
+        parameters += sum(weights.shared.size + weights.own.size for weights in dates.weights.values())
+        if seed == 0:
+            without["dates"] = dates_without(kb, evidence, dates, tell)
+    base = None if run is None else run.recipe.model_dump()
+    recipe = {
+        "base": base,
+        "links": [*course.names, *([EXTRA] if run is not None else [])],
+        "trees": trees,
+        "dates": [pattern.name for pattern in dates.fitted.patterns] if "decoders" in found else [],
+        "dates_adjusted_on_dev": adjusted,
+        "seed": seed,
+    }
+    return {
+        "recipe": recipe,
+        "seconds": round(seconds + (0.0 if trained is None else trained["seconds"]), 1),
+        "parameters": parameters + (0 if trained is None else trained["parameters"]),
+        "machine": machine() if trained is None else trained["machine"],
+        **found,
+        **({"without": without} if without else {}),
+    }
+
+
+# Links ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _ByPatterns(DirectedScorer):
+    """A model of patterns as a scorer of positions on a calendar; of facts whose begin is open, or known."""
+
+    model: LinkModel
+    instants: Ints
+    is_open: bool
+
+    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        begin = self.instants[span[0].numpy()]
+        if self.is_open:
+            begin = np.full_like(begin, spans.OPEN_BEGIN)
+        directed = r.numpy() + (self.model.evidence.relations if direction == "subject" else 0)
+        queries = LinkQueries(given.numpy(), directed, begin, np.full(len(begin), spans.OPEN_END))
+        return torch.from_numpy(self.model.scores(queries))
+
+
+def links(kb: TemporalKB, facts: Facts, model: LinkModel) -> dict[str, float]:
+    """MRR and HITS@k of facts over both directions, ranked among all entities by `published-code`."""
+    return _figures(pattern_ranks(kb, facts, model))
+
+
+def dev_links(kb: TemporalKB, models: Sequence[LinkModel], part: Ints) -> dict[str, float]:
+    """The same of dev, each part ranked by its own model."""
+    return _figures(np.concatenate([pattern_ranks(kb, kb.valid[part == each], of) for each, of in enumerate(models)]))
+
+
+def pattern_ranks(kb: TemporalKB, facts: Facts, model: LinkModel) -> Floats:
+    """The ranks of the facts' subjects and objects, in no particular order."""
+    timeline, found = kb.timeline("calendar"), [np.empty(0)]
+    for is_open in (False, True):  # the protocol puts both at an instant; patterns know that one is not known
+        some = facts[facts.has_begin != is_open]
+        if len(some):
+            found += _ranks(kb, some, _ByPatterns(model, timeline.instants, is_open))
+    return np.concatenate(found)
+
+
+def baseline_links(kb: TemporalKB) -> dict[str, dict[str, float]]:
+    """Test by what takes an hour to write."""
+    train, sizes = PlacedFacts.of(kb.train, kb.timeline("calendar")), (len(kb.entities), len(kb.relations))
+    return {name: _figures(np.concatenate(_ranks(kb, kb.test, of(train, *sizes)))) for name, of in BASELINES.items()}
+
+
+def _ranks(kb: TemporalKB, facts: Facts, scorer: EntityScorer) -> list[Floats]:
+    task = LinkPrediction(kb, facts, kb.timeline("calendar"), PUBLISHED_CODE, [PUBLISHED_CODE.filter])
+    return [task.ranks(scorer, direction)[PUBLISHED_CODE.filter] for direction in DIRECTIONS]
+
+
+def _figures(ranks: Floats) -> dict[str, float]:
+    metrics = link_metrics(ranks)
+    return {name: metrics[name] for name in LINK}
+
+
+def links_without(
+    kb: TemporalKB, evidence: Evidence, extra: Extra | None, part: Ints, seed: int, tell: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """Dev figures, cross-fitted, without trees, with each pattern left out, learned anew; and with all."""
+    names = link_patterns(evidence)
+    rows: dict[str, tuple[tuple[str, ...], Extra | None]] = {"nothing": (names, extra)}
+    if len(names) > 1:
+        rows |= {each: (tuple(name for name in names if name != each), extra) for each in names}
+    if extra is not None:
+        rows[EXTRA] = (names, None)
+    if len(rows) == 1:
+        return {}
+    found = {}
+    for row, (left, with_extra) in rows.items():
+        tell(f"who, without {row}")
+        course = Course(kb, evidence, patterns=left, extra=with_extra, asks="begin", seed=seed)
+        models = [course.model(part != each, trees=False) for each in range(PARTS)]
+        found[row] = dev_links(kb, models, part)
+    return found
+
+
+# Times ----------------------------------------------------------------------------------------------------------------
+
+
+def times(kb: TemporalKB, evidence: Evidence) -> tuple[DateModel, dict[str, Any], bool]:
+    """The model of dates, its figures on test and dev in the form of the others, and whether it was adjusted on dev."""
+    dev, test = kb.valid[kb.valid.closed], kb.test[kb.test.closed]
+    plain = DateModel.fit(evidence)
+    by_train = _time_scores(plain, dev)
+    half = np.random.default_rng(0).permutation(len(dev)) % 2 == 0
+    parts = [_time_scores(plain.adjusted(dev[~mine]), dev[mine]) for mine in (half, ~half)]
+    cross = {name: np.concatenate([each[name] for each in parts]) for name in by_train}
+    adjusted = bool(cross["aeiou@1"].mean() > by_train["aeiou@1"].mean())
+    model = plain.adjusted(dev) if adjusted else plain
+    on_dev, on_test = cross if adjusted else by_train, _time_scores(model, test)
+    of_class = relation_classes(kb)[test.r]
+    classes = {str(name): float(on_test["aeiou@1"][of_class == name].mean()) for name in np.unique(of_class)}
+    return (
+        model,
+        {
+            "decoders": {DECODER: _means(on_test)},
+            "valid_decoders": {DECODER: _means(on_dev)},
+            "decoder_classes": {DECODER: classes},
+            "baseline_time": _means(time_scores(test.span, usual_spans(kb, test))),
+        },
+        adjusted,
+    )
+
+
+def dates_without(
+    kb: TemporalKB, evidence: Evidence, model: DateModel, tell: Callable[[str], None]
+) -> dict[str, dict[str, float]]:
+    """Dev figures with each pattern left out, learned anew on train alone; and with all."""
+    dev, found = kb.valid[kb.valid.closed], {}
+    names = [pattern.name for pattern in model.fitted.patterns]
+    for row in ("nothing", *names):
+        tell(f"when, without {row}")
+        left = tuple(name for name in names if name != row)
+        found[row] = {"aeiou@1": _means(_time_scores(DateModel.fit(evidence, names=left), dev))["aeiou@1"]}
+    return found
+
+
+def _time_scores(model: DateModel, facts: Facts) -> dict[str, Floats]:
+    return time_scores(facts.span, model.spans(TimeQueries.of(facts), top=TOP))
+
+
+def _means(scores: dict[str, Floats]) -> dict[str, float]:
+    return {name: float(values.mean()) for name, values in scores.items()}
+
+
+def usual_spans(kb: TemporalKB, facts: Facts) -> tuple[Ints, Ints]:
+    """What takes an hour to write: (n, 1) begins and ends by medians.
+
+    The begin is the median begin of the subject's train facts plus the median distance of the relation's begins from
+    such medians; that of the object's where the subject has none, else that of the relation. It lasts as long as the
+    relation's facts do.
+    """
+    train = kb.train[kb.train.closed]
+    begin = train.begin.astype(np.int64)
+    everyone = int(np.median(begin)) if len(begin) else 0
+    lasts = _medians(train.r, train.end.astype(np.int64) - begin, len(kb.relations))
+    relation = _medians(train.r, begin, len(kb.relations))
+    guess = np.where(np.isnan(relation), everyone, relation)[facts.r]
+    for own, asked in ((train.o, facts.o), (train.s, facts.s)):
+        centre = _medians(own, begin, len(kb.entities))
+        away = _medians(train.r, begin - centre[own], len(kb.relations))
+        here = centre[asked] + away[facts.r]
+        guess = np.where(np.isnan(here), guess, here)
+    first = np.rint(guess).astype(np.int64)
+    length = np.nan_to_num(lasts[facts.r]).astype(np.int64)
+    return first[:, None], (first + length)[:, None]
+
+
+def _medians(keys: ArrayLike, values: ArrayLike, count: int) -> Floats:
+    """The median value of each key, (count,); NaN without values."""
+    order = np.lexsort((np.asarray(values), np.asarray(keys)))
+    key, value = np.asarray(keys)[order], np.asarray(values, np.float64)[order]
+    start, stop = (np.searchsorted(key, np.arange(count), side=side) for side in ("left", "right"))
+    found = np.full(count, np.nan)
+    some = stop > start
+    low, high = (start + stop - 1)[some] // 2, (start + stop)[some] // 2
+    found[some] = (value[low] + value[high]) / 2
+    return found
