@@ -12,6 +12,7 @@ from timeplex.kb.facts import pair_key
 from timeplex.patterns import dating, densities
 from timeplex.patterns.base import PATTERNS, SIDES, Evidence, TimeQueries
 from timeplex.patterns.durations import Durations
+from timeplex.patterns.gaps import habit
 
 GRANULARITIES = [Granularity.YEAR, Granularity.MONTH, Granularity.DAY]
 MOST_INSTANTS = 12
@@ -28,6 +29,17 @@ def test_buckets(granularity: Granularity) -> None:
     assert found.width.tolist() == expected.width
     gaps = [*range(-expected.reach, expected.reach + 1), -(10**6), 10**6]
     assert found(np.array(gaps)).tolist() == [expected(gap) for gap in gaps]
+
+
+def test_a_habit_is_of_one_gap_alone() -> None:
+    """By day, 305 and 312 days lie in one bucket: neither has all the cases of both."""
+    of = densities.buckets(Granularity.DAY)
+    seen = np.zeros(len(of.width), np.int64)
+    np.add.at(seen, of(np.array([1, 1, 1, 305, 312])), 1)
+    assert (habit(seen, of, 1).holds, habit(seen, of, 1).cases) == (3, 5)
+    assert habit(seen, of, 305).holds == 0
+    assert habit(seen, of, 305).low == 1
+    assert habit(seen, of, 305).high <= 305
 
 
 @given(

@@ -168,7 +168,10 @@ HEARINGS = ("same relation", "other relations", "mixture", "best", "pool")
 
 @dataclass(frozen=True)
 class Habit:
-    """How often facts lie just so far apart, of how many; between `low` and `high` lie four fifths of them."""
+    """How often facts lie just so far apart, of how many; between `low` and `high` lie four fifths of them.
+
+    `holds` is 0 where gaps are counted in buckets of several instants: nobody knows how many are just so long.
+    """
 
     holds: int
     cases: int
@@ -184,7 +187,8 @@ def habit(seen: NDArray[np.integer[Any]], of: Buckets, gap: int) -> Habit:
     order = np.argsort(gaps)
     up_to = np.cumsum(seen[order])
     low, high = (int(gaps[order[np.searchsorted(up_to, share * total)]]) for share in (0.1, 0.9)) if total else (0, 0)
-    return Habit(int(seen[of(np.array([gap]))[0]]), total, low, high)
+    bucket = int(of(np.array([gap]))[0])
+    return Habit(int(seen[bucket]) if of.width[bucket] == 1 else 0, total, low, high)
 
 
 @register("gaps")
