@@ -49,7 +49,7 @@ def measured(trained: Trained, questions: int) -> dict[str, float]:
     rows = np.random.default_rng(0).permutation(np.flatnonzero(seen[facts.s] & seen[facts.o]))[:MANY]
     facts = facts[rows]
     s, r, o = kb.entities.many(facts.s), kb.relations.many(facts.r), kb.entities.many(facts.o)
-    first, last = int(trained.timeline.instants[0]), int(trained.timeline.instants[-1])
+    first, last = int(trained.run.timeline.instants[0]), int(trained.run.timeline.instants[-1])
     at = [f"{max(begin, first)}..{min(end, last)}" for *_, begin, end in facts]
     table = trained.run.model.entity.detach()
     query = torch.randn(1, table.shape[1])

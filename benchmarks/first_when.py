@@ -76,7 +76,7 @@ def main() -> None:
         second, *_ = ask(run, fact)
     result = {
         "facts": options.facts,
-        "instants": len(trained.timeline),
+        "instants": len(trained.run.timeline),
         "first_when_seconds": first,
         "first_when_cpu": cpu,
         "when_seconds": second,

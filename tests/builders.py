@@ -66,7 +66,7 @@ def trained_run(kb: TemporalKB, name: str, *options: str) -> Path:
 
     place = Path(mkdtemp(prefix="timeplex-run-"))
     kb.save(place / f"{kb.name}.kb")
-    arguments = ["train", str(place / f"{kb.name}.kb"), "-o", str(place / name), *options]
+    arguments = ["train", str(place / f"{kb.name}.kb"), "-o", str(place / name), "--no-patterns", *options]
     answer = CliRunner().invoke(app, arguments)
     assert answer.exit_code == 0, answer.output
     return place / name

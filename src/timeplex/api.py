@@ -58,6 +58,7 @@ def train(
     settings: Settings = (),
     base: str | Path | None = None,
     resume: bool = False,
+    patterns: bool = True,
     track: str | Iterable[str] = (),
     device: str = "auto",
     data_dir: str | Path | None = None,
@@ -73,6 +74,7 @@ def train(
     settings     single changes of it, such as {"epochs": 20} or ["epochs=20"]
     base         a finished run of the same recipe without gadgets: its model is taken, and only the gadgets are trained
     resume       go on where the run in `output` was cut off; `kb` is None, since the run has its KB and its recipe
+    patterns     whether the patterns of answers are learned at once, or only with the first question
     track        log to `tensorboard` or `mlflow`, too
     device       auto, cpu or cuda
     data_dir     where benchmarks lie
@@ -93,7 +95,8 @@ def train(
     metrics = trainer.fit(on_progress, resume=resume, tracking=tracked)
     if "diverged" in metrics:
         warnings.warn(metrics["diverged"], stacklevel=2)
-    return load(output, device)
+    trained = load(output, device)
+    return trained.learn() if patterns else trained
 
 
 def trainer_for(
@@ -167,16 +170,28 @@ def tune(
     return tuning.tune(data, start, trials, Path(output), "paper" if search == "paper" else "all", on_progress)
 
 
-def learn(kb: Any, *, data_dir: str | Path | None = None, on_progress: "Progress | None" = None) -> "Learned":
-    """What patterns show in a KB: ready to be asked in seconds, without training a model.
+def learn(
+    kb: Any,
+    *,
+    folder: str | Path | None = None,
+    data_dir: str | Path | None = None,
+    on_progress: "Progress | None" = None,
+) -> "Learned":
+    """What patterns show in a KB: ready to be asked without training a model.
+
+    They are learned when something is asked for the first time, which `on_progress` is told; what was learned is
+    kept in `folder`, or in the KB's own if it is read from one.
 
     >>> import timeplex
     >>> known = timeplex.learn("sample")                                                    # doctest: +SKIP
     >>> known.when("Helmut Kohl", "headOfGovernment", "Germany")                            # doctest: +SKIP
     """
     from timeplex.answers.learned import Learned
+    from timeplex.kb.store import is_kb_folder
 
-    return Learned(_kb(kb, data_dir), on_progress)
+    if folder is None and _is_path(kb) and is_kb_folder(Path(kb)):
+        folder = kb
+    return Learned(_kb(kb, data_dir), on_progress, None if folder is None else Path(folder))
 
 
 # Evaluation ------------------------------------------------------------------------------------------------------

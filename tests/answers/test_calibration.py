@@ -52,7 +52,7 @@ def test_test_facts_have_no_say() -> None:
     # The same dates, so that the timeline stays as it is, and other facts.
     test = Facts(kb.test.o, kb.test.r[::-1], kb.test.s, *kb.test.span)
     setup = Experiment(replace(kb, splits={**kb.splits, "test": test}), trained.run.recipe)
-    assert setup.timeline == trained.timeline
+    assert setup.timeline == trained.run.timeline
     assert fit(replace(trained.run, setup=setup)) == fit(trained.run)
 
 

@@ -47,15 +47,15 @@ def test_no_facts_no_company_is_known() -> None:
     assert company.share["object"].tolist() == [1.0, 1.0]
 
 
-def test_rank_makes_new_answers_less_likely_where_one_is_known() -> None:
+def test_new_answers_are_less_likely_where_one_is_known() -> None:
     trained = small_runs.trained("gadgets")
     train = trained.kb.train
     s, r = trained.kb.entities.many(train.s[:30]), trained.kb.relations.many(train.r[:30])
-    at = [int(when) for when in np.clip(train.begin[:30], trained.timeline.instants[0], None)]
-    questions = trained.questions(subject=s, relation=r, at=at)
+    at = [int(when) for when in np.clip(train.begin[:30], trained.run.timeline.instants[0], None)]
+    questions = trained.asking.questions(subject=s, relation=r, at=at)
     found = trained.who.rank(questions, 5)
     plain = trained.calibration.rank(found.raw, questions.r, "object")
-    factor = trained.company.factor(questions, trained.who.known)[:, None]
+    factor = trained._company.factor(questions, trained.who.known)[:, None]
     assert (factor < 1).any()
-    table = trained.rank(subject=s, relation=r, at=at, k=5)
-    assert table["probability"].to_numpy() == pytest.approx(np.where(found.holds, plain, plain * factor).ravel())
+    probability = trained.probability(questions, found.raw, found.holds)
+    assert probability == pytest.approx(np.where(found.holds, plain, plain * factor))

@@ -69,7 +69,7 @@ def a_fact() -> tuple[str, str, str, int]:
     """The first training fact with a neighbour that speaks about it, in names and with its year."""
     kb = trained().kb
     for s, r, o, begin, _ in kb.train:
-        t = int(begin_position(trained().timeline, [begin], [begin])[0])
+        t = int(begin_position(trained().run.timeline, [begin], [begin])[0])
         if len(reasons_text(trained(), s, r, o, t)) == 2:
             return kb.entities[s], kb.relations[r], kb.entities[o], begin
     raise AssertionError("no fact has two reasons")
@@ -95,7 +95,7 @@ def test_reasons_name_the_fact_and_come_in_order() -> None:
         assert why.sentence.startswith(why.fact)
         assert (why.side != "subject") or why.fact.startswith(f"{subject} ")
     s, r, o = kb.entities.id(subject), kb.relations.id(relation), kb.entities.id(object_)
-    t = int(begin_position(trained().timeline, [year], [year])[0])
+    t = int(begin_position(trained().run.timeline, [year], [year])[0])
     assert reasons_text(trained(), s, r, o, t, most=2) == [why.sentence for why in found.reasons[:2]]
     assert reasons_text(trained(), s, r, o, t, most=1) == [found.reasons[0].sentence]
     assert reasons_text(trained("plain"), s, r, o, t) == []

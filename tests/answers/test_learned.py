@@ -64,12 +64,12 @@ def test_what_the_table_shows_is_answered(learned: Learned, asked: tuple[str, st
 def test_reasons_name_the_facts_behind(learned: Learned) -> None:
     asked = HIDDEN[0]
     begin = int(learned.when(*asked)["begin"][0])
-    s, r, o = (int(number[0]) for number in learned.triples(*asked))
+    s, r, o = (int(number[0]) for number in learned.asking.triples(*asked))
     said = learned.dating_reasons(s, r, o, begin, (begin - 30, begin + 30), 4)
     assert any(f"head 3-6 governs country 3 ended {begin}" in sentence for sentence in said)
     mirrored = HIDDEN[2]
     begin = int(learned.when(*mirrored)["begin"][0])
-    s, r, o = (int(number[0]) for number in learned.triples(*mirrored))
+    s, r, o = (int(number[0]) for number in learned.asking.triples(*mirrored))
     said = learned.dating_reasons(s, r, o, begin, (begin - 30, begin + 30), 1)
     assert said[0].startswith(f"head 5-5 marriedTo spouse 5-5 began {begin}; marriedTo is the same year in ")
 

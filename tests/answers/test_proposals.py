@@ -13,7 +13,6 @@ from timeplex.answers.discover import Cases, PrecisionModel, Search, cases, fit
 from timeplex.answers.rank import EntityQueries, EntityRanker
 from timeplex.answers.trained import Trained
 from timeplex.kb.facts import Facts
-from timeplex.kb.names import Names
 from timeplex.models.scorer import DIRECTIONS
 from timeplex.typing import Floats
 
@@ -62,8 +61,8 @@ def test_features_are_what_they_say(found: Cases) -> None:
     who = EntityRanker(trained.run, trained.kb.train)
     for row in [*np.flatnonzero(found.right)[:3].tolist(), *range(0, len(found.right), len(found.right) // 12)]:
         s, r, o = counted()[row]
-        when = trained.when(*(names[number] for names, number in zip(names_of(trained), (s, r, o), strict=True)))
-        begin, end = int(when["begin"][0]), int(when["end"][0])
+        when = trained.dating.likeliest(*(np.array([each]) for each in (s, r, o)), trained.calibration.when)
+        begin, end = (int(side[0]) for side in when)
         expected = []
         for direction in DIRECTIONS:
             given, answer, place = (s, o, 0) if direction == "object" else (o, s, 2)
@@ -72,15 +71,11 @@ def test_features_are_what_they_say(found: Cases) -> None:
             same = [fact for fact in train if fact[1] == r and fact[place] == given]
             middle = (begin + end) // 2
             holds = any(first <= middle <= last for *_, first, last in same)
-            share = trained.company.share[direction][r] if holds else 1.0
+            share = trained._company.share[direction][r] if holds else 1.0
             has = sum(fact[place] == given for fact in train)
             expected += [math.log(raw / (1 - raw)), math.log1p(len(same)), math.log(max(share, 0.001)), math.log1p(has)]
         expected.append(float(any({fact[0], fact[2]} == {s, o} for fact in train)))
         assert found.features[row].tolist() == pytest.approx(expected, rel=1e-3, abs=1e-3)
-
-
-def names_of(trained: Trained) -> tuple[Names, Names, Names]:
-    return trained.kb.entities, trained.kb.relations, trained.kb.entities
 
 
 def made(cases: int) -> tuple[Cases, Floats]:

@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 FAST = (
     *("--model", "timeplex", "--set", "epochs=2", "--set", "options.dimension=4", "--set", "batch_size=64"),
-    *("--set", "phase2.epochs=1", "--set", "precision=float32"),
+    *("--set", "phase2.epochs=1", "--set", "precision=float32", "--no-patterns"),
 )
 
 RECIPE = """

@@ -45,7 +45,7 @@ def resumed(run: str, start: tuple[str, ...] = ()) -> Callable[[Path], tuple[str
 
     def again(place: Path) -> tuple[str, ...]:
         begun = (place / run / "recipe.json").exists() and (place / run / "kb" / "MANIFEST.json").exists()
-        return ("train", "--resume", "-o", run) if begun else start
+        return ("train", "--resume", "--no-patterns", "-o", run) if begun else start
 
     return again
 
@@ -69,7 +69,7 @@ VERBS = {
     "tune": Verb((*TUNE, "--set", "options.dimension=4"), ("search/best.json",), ("search",)),
     "train": Verb(TRAIN, (), ("new",), resumed("new", TRAIN), {"checkpoint_seconds": 0}, 8),
     "train --resume": Verb(
-        ("train", "--resume", "-o", "cut"), (), ("cut",), resumed("cut"), {"checkpoint_seconds": 0}, 6
+        ("train", "--resume", "--no-patterns", "-o", "cut"), (), ("cut",), resumed("cut"), {"checkpoint_seconds": 0}, 6
     ),
     "reproduce": Verb(REPRODUCE, (), ("runs", "results"), options={"benchmark": "some.kb"}),
 }

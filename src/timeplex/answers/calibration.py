@@ -26,7 +26,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from timeplex.answers import calibration_maps, when
-from timeplex.answers.calibration_maps import CalibrationMap, calibration_error
+from timeplex.answers.calibration_maps import CalibrationMap, before_and_after
 from timeplex.answers.rank import EntityQueries, EntityRanker, KnownAnswers, Ranker
 from timeplex.answers.when import Dating, SpanDecoding, fit_weights, held
 from timeplex.errors import InputError, TimeplexError
@@ -213,16 +213,6 @@ def fit_rank_map(cases: WhoCases, facts: int, relations: int) -> tuple[Calibrati
         "top 10": before_and_after(raw, crossed, right),
     }
     return found, measured
-
-
-def before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, float]:
-    """Expected calibration errors, and how often cases are right."""
-    return {
-        "before": calibration_error(before, right),
-        "after": calibration_error(after, right),
-        "right": float(right.mean()),
-        "cases": float(len(right)),
-    }
 
 
 # When -----------------------------------------------------------------------------------------------------------------

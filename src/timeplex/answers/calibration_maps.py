@@ -237,3 +237,13 @@ def calibration_error(p: Floats, right: Bools, bins: int = BINS) -> float:
     """Expected calibration error: mean over cases of |mean p − share of right ones| of their bin."""
     table = reliability(p, right, bins)
     return sum(row["cases"] * abs(row["predicted"] - row["right"]) for row in table) / max(1, len(p))
+
+
+def before_and_after(before: Floats, after: Floats, right: Bools) -> dict[str, float]:
+    """Expected calibration errors, and how often cases are right."""
+    return {
+        "before": calibration_error(before, right),
+        "after": calibration_error(after, right),
+        "right": float(right.mean()),
+        "cases": float(len(right)),
+    }

@@ -85,7 +85,7 @@ class Search:
         self.trained = trained
         self.who = trained.who if known is None else EntityRanker(trained.run, known)
         self.share = 1.0
-        self.first, self.last = (int(trained.timeline.instants[at]) for at in (0, -1))
+        self.first, self.last = (int(trained.run.timeline.instants[at]) for at in (0, -1))
         train = trained.kb.train
         open_begin, open_end = spans.is_open(train.span)
         dated = train[~(open_begin & open_end)]
@@ -167,7 +167,7 @@ class Search:
             raw, _ = self.who.raw_of(questions, answer)
             both *= trained.probability(questions, raw[:, None], known=known)[:, 0]
             answers = known.count(questions)
-            company = trained.company.factor(questions, known)
+            company = trained._company.factor(questions, known)
             features += [
                 logit(raw),
                 np.log1p(answers),
@@ -290,7 +290,7 @@ def discover(
 
 def table(trained: "Trained", ranked: Sequence[Candidate]) -> pl.DataFrame:
     """As a table with names, dates and reasons."""
-    kb, timeline = trained.kb, trained.timeline
+    kb, timeline = trained.kb, trained.run.timeline
     rows = []
     for each in ranked:
         s, r, o = each.triple

@@ -87,7 +87,7 @@ def explain(
     asking = trained.asking
     s, r, o = asking.entity(subject), asking.relation(relation), asking.entity(object)
     begin, end = asking.span(at)
-    t = int(begin_position(trained.timeline, [begin], [end])[0])
+    t = int(begin_position(trained.run.timeline, [begin], [end])[0])
     found = explain_numbers(trained.run, s, r, o, t, direction)
     if begin != end:
         span = asking.span_text(begin, end)

@@ -180,7 +180,7 @@ class Filler:
         elif all(each.all() for each in spans.is_open(trained.kb.train.span)):
             self.no_dates = "no training fact has a date"
         self.lengths = DurationModel.fit(trained.kb.train, relations)
-        self.open_ends = OpenEnds.fit(trained.kb.train, relations, trained.timeline.last)
+        self.open_ends = OpenEnds.fit(trained.kb.train, relations, trained.run.timeline.last)
 
     def fill(self, rows: Rows) -> Filled:
         """The predictions for some rows."""
@@ -209,7 +209,7 @@ class Filler:
 
     def _questions(self, rows: Rows, which: Ints) -> EntityQueries:
         """Which object at the row's dates; where one end is missing, at the other."""
-        first, last = (int(self.trained.timeline.instants[at]) for at in (0, -1))
+        first, last = (int(self.trained.run.timeline.instants[at]) for at in (0, -1))
         begin, end = rows.begin[which], rows.end[which]
         begin, end = np.where(begin == spans.OPEN_BEGIN, end, begin), np.where(end == spans.OPEN_END, begin, end)
         span = (np.clip(each, first, last) for each in (begin, end))
@@ -228,7 +228,7 @@ class Filler:
             return
         r, known = rows.r[which], (rows.end if side == "begin" else rows.begin)[which]
         probability = self.trained.dating.probabilities(rows.s[which], r, rows.o[which])
-        instant, likely = self.lengths.other_end(side, known, r, probability, self.trained.timeline)
+        instant, likely = self.lengths.other_end(side, known, r, probability, self.trained.run.timeline)
         (found.begin if side == "begin" else found.end)[which] = instant
         found.probability[which] = likely
 
@@ -239,7 +239,7 @@ class Filler:
         stated = self._stated(rows) | self._stated_objects(rows)
         begin = np.where(rows.begin == spans.OPEN_BEGIN, found.begin, rows.begin)
         when = np.where(begin == spans.OPEN_BEGIN, rows.end, begin)  # an object of which only the end is known
-        position = begin_position(self.trained.timeline, when, when)
+        position = begin_position(self.trained.run.timeline, when, when)
         for row in np.flatnonzero(rows.hole != Hole.NOTHING).tolist():
             if found.reason[row]:
                 continue

@@ -167,9 +167,10 @@ class FactJudge:
         own, train, facts = trained.kb, trained.kb.train, kb.facts
         entity, relation = _numbers(kb.entities, own.entities), _numbers(kb.relations, own.relations)
         s, r, o = entity[facts.s], relation[facts.r], entity[facts.o]
-        seen, related = (np.append(mask, False) for mask in (trained.asking.seen, trained.asking.used))  # −1: unknown
+        learned = train.mentioned(len(own.entities)), _used(train, len(own.relations))
+        seen, related = (np.append(mask, False) for mask in learned)  # −1: unknown
         self.known = seen[s] & seen[o] & related[r]
-        first, last = (int(trained.timeline.instants[place]) for place in (0, -1))
+        first, last = (int(trained.run.timeline.instants[place]) for place in (0, -1))
         self.inside = self.known & (facts.begin <= last) & (facts.end >= first)
         self.fresh = self.inside & ~train.states(s, r, o)
         number = np.bincount(r[self.fresh], minlength=len(own.relations))
@@ -261,7 +262,7 @@ class FactJudge:
     def _candidates(self, questions: EntityQueries) -> Ints:
         """How many entities could be meant, with the stated one and without the others that are known: (n,)."""
         query, fact, meets = self.who.known.of(questions)
-        seen = self.trained.asking.seen
+        seen = self.trained.kb.train.mentioned(len(self.trained.kb.entities))
         answer = self.who.known.answers(questions.direction)[fact[meets]]
         cells = np.unique(pair_key(query[meets], answer)[seen[answer]])
         return int(seen.sum()) - np.bincount(cells >> 32, minlength=len(questions)) + 1
@@ -301,6 +302,11 @@ def ordinal(number: int) -> str:
     """`1st`, `22nd`, `1,013th`."""
     ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
     return f"{number:,}{ending}"
+
+
+def _used(facts: Facts, relations: int) -> Bools:
+    """Which relations have a fact: (relations,)."""
+    return np.bincount(facts.r, minlength=relations) > 0
 
 
 def _numbers(of: Names, among: Names) -> Ints:

@@ -16,7 +16,6 @@ from timeplex.models.scorer import Direction
 
 if TYPE_CHECKING:
     from timeplex.answers.learned import Learned
-    from timeplex.answers.trained import Trained
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +23,7 @@ class RankAnswer:
     """Who or what stands in a relation at a time.
 
     question  subject, relation, object (labels; None for what is asked for) and at: [begin, end]
-    rows      the rows of `Trained.rank`, with the reasons for each as `why` if they were asked for
+    rows      the rows of `Learned.rank`, with the reasons for each as `why` if they were asked for
     why       the reasons that all answers share, because they are about what is given
     company   the share of such facts that have company, if the KB states an answer for that time already
     """
@@ -39,7 +38,7 @@ class RankAnswer:
     @classmethod
     def of(
         cls,
-        trained: "Trained | Learned",
+        learned: "Learned",
         asked: EntityQueries,
         k: int = 10,
         *,
@@ -47,21 +46,21 @@ class RankAnswer:
         explain: bool = False,
     ) -> "RankAnswer":
         """Ask a single question, as `Resolver.questions` makes it; with the reasons if `explain`."""
-        rows = trained.ranked(asked, k, hide_known=hide_known).drop("query").to_dicts()
+        rows = learned.ranked(asked, k, hide_known=hide_known).drop("query").to_dicts()
         shared: list[str] = []
         if explain and rows:
-            numbers = [trained.kb.entities.id(row["id"]) for row in rows]
-            shared = trained.ranking_reasons(asked, numbers[0], shared=True)
+            numbers = [learned.kb.entities.id(row["id"]) for row in rows]
+            shared = learned.ranking_reasons(asked, numbers[0], shared=True)
             for row, number in zip(rows, numbers, strict=True):
-                row["why"] = trained.ranking_reasons(asked, number, shared=False)
+                row["why"] = learned.ranking_reasons(asked, number, shared=False)
         stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows)
-        company = float(trained.company.share[asked.direction][asked.r[0]]) if stated else None
-        time = trained.asking.span_text(int(asked.begin[0]), int(asked.end[0]))
-        return cls(asked.direction, _question(trained, asked), time, rows, shared, company)
+        company = float(learned.company.share[asked.direction][asked.r[0]]) if stated else None
+        time = learned.asking.span_text(int(asked.begin[0]), int(asked.end[0]))
+        return cls(asked.direction, _question(learned, asked), time, rows, shared, company)
 
 
-def _question(trained: "Trained | Learned", asked: EntityQueries) -> dict[str, Any]:
-    kb = trained.kb
+def _question(learned: "Learned", asked: EntityQueries) -> dict[str, Any]:
+    kb = learned.kb
     given = kb.entities.label(int(asked.given[0]))
     return {
         "subject": given if asked.direction == "object" else None,
@@ -74,37 +73,33 @@ def _question(trained: "Trained | Learned", asked: EntityQueries) -> dict[str, A
 class WhenAnswer:
     """When a fact held.
 
-    row    the row of `Trained.when`
+    row    the row of `Learned.when`
     curve  Pr(t | s, r, o)
     known  the spans that the KB states, as calendar instants
-    about, asked_of, note   who answers: as data, in words, and how far the probability can be believed
     """
 
     def __init__(
         self,
-        trained: "Trained | Learned",
+        learned: "Learned",
         subject: str,
         relation: str,
         object: str,
-        about: dict[str, Any] | None = None,
-        asked_of: str = "",
-        note: str = "",
     ) -> None:
-        self.trained, self.about, self.asked_of, self.note = trained, about or {}, asked_of, note
-        self.triple = tuple(int(each[0]) for each in trained.triples(subject, relation, object))
-        self.row: dict[str, Any] = trained.when(subject, relation, object).row(0, named=True)
-        self.curve: Curve = trained.curve(subject, relation, object)
-        facts, (s, r, o) = trained.kb.facts, self.triple
+        self.asked_of = learned
+        self.triple = tuple(int(each[0]) for each in learned.asking.triples(subject, relation, object))
+        self.row: dict[str, Any] = learned.when(subject, relation, object).row(0, named=True)
+        self.curve: Curve = learned.curve(subject, relation, object)
+        facts, (s, r, o) = learned.kb.facts, self.triple
         rows = facts.of_subject_relation(s, r)
         self.known = sorted({(begin, end) for _, _, target, begin, end in facts[rows] if target == o})
 
     def _instants(self, *names: str) -> list[int]:
-        return [self.trained.asking.span(self.row[name])[0] for name in names]
+        return [self.asked_of.asking.span(self.row[name])[0] for name in names]
 
     @property
     def further(self) -> bool:
         """Whether the span is that of a further time, because the KB states the fact and all it states is evidence."""
-        return bool(self.known) and not hasattr(self.trained, "run")
+        return bool(self.known)
 
     @cached_property
     def window(self) -> tuple[int, int]:
@@ -138,7 +133,7 @@ class WhenAnswer:
     def reasons(self, limit: int = 4) -> list[str]:
         """The facts that speak for the begin of the span rather than for the rest of the window."""
         s, r, o = self.triple
-        return self.trained.dating_reasons(s, r, o, self._instants("begin")[0], self.window, limit)
+        return self.asked_of.dating_reasons(s, r, o, self._instants("begin")[0], self.window, limit)
 
     def draw(self, path: Path) -> None:
         """Draw the curve with the span, the interval and what is known."""

@@ -14,28 +14,30 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import torch
 
 from timeplex.answers import calibration
 from timeplex.answers.calibration import Calibration, fit
 from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
-from timeplex.answers.explain import INSTANTS, Explanation, dating_reasons, explain, reasons_text
+from timeplex.answers.explain import Explanation, explain
 from timeplex.answers.fill import fill
+from timeplex.answers.kept import Keeper, digest
+from timeplex.answers.learned import Learned
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
-from timeplex.answers.resolve import ANY_TIME, At, Resolver, rank_table, when_table
+from timeplex.answers.resolve import At
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
-from timeplex.evaluation.plots import Curve
 from timeplex.evaluation.protocol import Protocol
 from timeplex.evaluation.report import Report, evaluate, link_task
-from timeplex.kb.facts import TemporalKB
+from timeplex.kb import spans
 from timeplex.kb.readers.table import Columns
-from timeplex.kb.timeline import Timeline
 from timeplex.models.loading import own_model
-from timeplex.models.scorer import DIRECTIONS
+from timeplex.patterns.base import LinkQueries
+from timeplex.patterns.ranking import Extra
 from timeplex.training.loop import choose_device
 from timeplex.training.run import RunFolder, TrainedRun
-from timeplex.typing import Bools, Floats, Ints, Progress
+from timeplex.typing import Bools, Features, Floats, Progress
 
 
 def load(path: str | Path, device: str = "auto", *, model: str | None = None) -> "Trained":
@@ -51,24 +53,40 @@ def load(path: str | Path, device: str = "auto", *, model: str | None = None) ->
     return trained
 
 
-class Trained:
-    """A trained run that can be asked. Names are ids or labels; `load` makes one from a run folder."""
+class Trained(Learned):
+    """A trained run that can be asked: what a KB shows by its patterns, with the scores of a model beside them.
 
-    def __init__(self, run: TrainedRun) -> None:
+    Names are ids or labels; `load` makes one from a run folder.
+    """
+
+    def __init__(self, run: TrainedRun, on_progress: Progress | None = None) -> None:
+        super().__init__(run.kb, on_progress)
         self.run = run
 
     def __repr__(self) -> str:
         return f"Trained({self.run.recipe.title} on {self.kb!r})"
 
     @property
-    def kb(self) -> TemporalKB:
-        """The KB that it was trained on, all splits."""
-        return self.run.kb
+    def name(self) -> str:
+        """`timeplex-base on yago11k (runs/yago11k)`."""
+        return f"{self.run.recipe.title} on {self.kb.name} ({self.run.path})"
 
     @property
-    def timeline(self) -> Timeline:
-        """The instants that it has scores for."""
-        return self.run.timeline
+    def about(self) -> dict[str, Any]:
+        """Who answers, for JSON."""
+        return {"run": str(self.run.path), "model": self.run.recipe.title, "kb": self.kb.name}
+
+    @cached_property
+    def keeper(self) -> Keeper:
+        """Where what was learned is kept: in the run folder."""
+        if not self.run.path.is_dir():
+            return Keeper()
+        return Keeper(self.run.path, digest(self.kb, calibration.fingerprint(self.run).encode()))
+
+    @cached_property
+    def extra(self) -> Extra | None:
+        """The scores of the model; none if no dev facts can tell what they count beside patterns."""
+        return known_scores(self.run) if len(self.kb.valid) else None
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -96,90 +114,14 @@ class Trained:
         )
 
     @cached_property
-    def asking(self) -> Resolver:
-        """Names and dates as numbers."""
-        return Resolver(self.kb, self.timeline)
-
-    @cached_property
     def who(self) -> EntityRanker:
         """Ranking on numbers; the facts of all splits are known."""
         return EntityRanker(self.run, self.kb.facts)
 
     @cached_property
-    def company(self) -> Coexistence:
-        """How often answers have company."""
-        first, last = (int(self.timeline.instants[at]) for at in (0, -1))
-        return Coexistence(self.kb.train, len(self.kb.relations), first, last)
-
-    @cached_property
     def dating(self) -> Dating:
         """Dating on numbers."""
         return Dating(self.run, self.calibration.when.weights)
-
-    def rank(
-        self,
-        *,
-        relation: str | Sequence[str],
-        at: At | Sequence[At] = ANY_TIME,
-        subject: str | Sequence[str] | None = None,
-        object: str | Sequence[str] | None = None,
-        k: int = 10,
-        hide_known: bool = False,
-    ) -> pl.DataFrame:
-        """The likeliest objects of a subject, or subjects of an object, at a time; many questions in one call.
-
-        Give one of `subject` and `object`. `at` is a date (2000, "2000-05", datetime.date), "2000..2003", "2000..", or
-        a tuple (begin, end). Each argument is a single value or a list; a single one goes with every row of the others.
-
-        Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability (that it is right, if
-        one is missing; smaller where the KB has one already, by how often such facts have company), known: the spans
-        at which the KB, any split, states the answer, null if it is new. `hide_known` leaves out those that are known
-        to hold at the time.
-        """
-        asked = self.questions(relation=relation, at=at, subject=subject, object=object)
-        return self.ranked(asked, k, hide_known=hide_known)
-
-    def ranked(self, questions: EntityQueries, k: int = 10, *, hide_known: bool = False) -> pl.DataFrame:
-        """`rank` for questions as numbers."""
-        if k < 1:
-            raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
-        found = self.who.rank(questions, k, hide_known=hide_known)
-        probability = self.probability(questions, found.raw, found.holds)
-        return rank_table(self.kb, self.who.known, questions, found, probability)
-
-    def when(
-        self,
-        subject: str | Sequence[str],
-        relation: str | Sequence[str],
-        object: str | Sequence[str],
-    ) -> pl.DataFrame:
-        """When facts held, if they did: a row a fact; each argument is a single value or a list.
-
-        Columns: subject, relation, object (labels), begin, end (the most likely span), probability (that it overlaps
-        the true one), low, high (the begin lies there in 80 % of all cases), and known: the spans that the KB, any
-        split, states, null if it states none.
-        """
-        s, r, o = self.triples(subject, relation, object)
-        return when_table(self.kb, s, r, o, self.dating.predict(s, r, o, self.calibration.when))
-
-    def curve(self, subject: str, relation: str, object: str) -> Curve:
-        """Pr(t | s, r, o): how likely each instant of the timeline belongs to the fact, in sum 1."""
-        s, r, o = self.triples(subject, relation, object)
-        return Curve(self.timeline.instants, self.dating.probabilities(s, r, o)[0], self.kb.granularity)
-
-    def dating_reasons(self, s: int, r: int, o: int, begin: int, window: tuple[int, int], limit: int) -> list[str]:
-        """The facts that speak for a begin rather than for the other instants of a window, in sentences."""
-        here = int(self.timeline.position([begin])[0])
-        others = np.unique(np.linspace(*self.timeline.positions(window), INSTANTS).astype(int))
-        return dating_reasons(self, s, r, o, here, others[others != here].tolist(), limit)
-
-    def ranking_reasons(self, asked: EntityQueries, answer: int, *, shared: bool) -> list[str]:
-        """The facts about the answer, or about what is given (`shared` by all), at the begin of one question."""
-        given, r = int(asked.given[0]), int(asked.r[0])
-        s, o = (given, answer) if asked.direction == "object" else (answer, given)
-        other = next(side for side in DIRECTIONS if side != asked.direction)
-        t = int(self.who.positions(asked)[0][0])
-        return reasons_text(self, s, r, o, t, about=(other,) if shared else (asked.direction, "both"))
 
     def explain(self, subject: str, relation: str, object: str, *, at: At) -> Explanation:
         """Why a fact has its score at a date: the parts of the score, and the training facts behind them in sentences.
@@ -235,7 +177,7 @@ class Trained:
         >>> trained = timeplex.load("runs/sample")                                          # doctest: +SKIP
         >>> trained.evaluate(split="valid").links()                                         # doctest: +SKIP
         """
-        task = link_task(self.kb, split, self.timeline, protocol, filter)
+        task = link_task(self.kb, split, self.run.timeline, protocol, filter)
         device = next(self.run.model.parameters()).device
         return replace(evaluate(task, self.run.scorer, split, device), model=self.run.recipe.title)
 
@@ -250,25 +192,53 @@ class Trained:
         what is known, if it is not the whole KB.
         """
         probability = self.calibration.rank(raw, questions.r, questions.direction)
-        new = probability * self.company.factor(questions, known or self.who.known)[:, None]
+        new = probability * self._company.factor(questions, known or self.who.known)[:, None]
         return new if holds is None else np.where(holds, probability, new)
 
-    def questions(
-        self,
-        *,
-        relation: str | Sequence[str],
-        at: At | Sequence[At] = ANY_TIME,
-        subject: str | Sequence[str] | None = None,
-        object: str | Sequence[str] | None = None,
-    ) -> EntityQueries:
-        """What `rank` is asked, as numbers."""
-        return self.asking.questions(relation=relation, at=at, subject=subject, object=object)
+    @cached_property
+    def _company(self) -> Coexistence:
+        first, last = (int(self.run.timeline.instants[at]) for at in (0, -1))
+        return Coexistence(self.kb.train, len(self.kb.relations), first, last)
 
-    def triples(
-        self,
-        subject: str | Sequence[str],
-        relation: str | Sequence[str],
-        object: str | Sequence[str],
-    ) -> tuple[Ints, Ints, Ints]:
-        """What `when` is asked, as numbers: (n,) each."""
-        return self.asking.triples(subject, relation, object)
+
+def embedding_scores(run: TrainedRun) -> Extra:
+    """The scores of a trained model at the begin of each question; at the first instant of all where that is open."""
+    relations, scorer = len(run.kb.relations), run.scorer
+    device = next(run.model.parameters()).device
+
+    def extra(queries: LinkQueries) -> Features:
+        inverse = queries.r >= relations
+        begin = np.where(queries.begin == spans.OPEN_BEGIN, run.timeline.first, queries.begin)
+        place = np.clip(np.searchsorted(run.timeline.instants, begin), 0, len(run.timeline) - 1)
+        x, r, t = (torch.from_numpy(column).to(device) for column in (queries.x, queries.r % relations, place))
+        out = np.empty((len(queries), len(run.kb.entities)), np.float32)
+        with torch.no_grad():
+            for rows, direction in ((~inverse, "object"), (inverse, "subject")):
+                if rows.any():
+                    span = (t[rows], t[rows])
+                    if direction == "object":
+                        found = scorer.objects(x[rows], r[rows], span)
+                    else:
+                        found = scorer.subjects(r[rows], x[rows], span)
+                    out[rows] = found.float().cpu().numpy()
+        return out
+
+    return extra
+
+
+def known_scores(run: TrainedRun) -> Extra:
+    """`embedding_scores` with nothing to say of entities without a training fact: of those nothing was learned.
+
+    As an answer such an entity has the mean score of all others; asked about one, all are alike.
+    """
+    scores, learned = embedding_scores(run), run.kb.train.mentioned(len(run.kb.entities))
+    if learned.all():
+        return scores
+
+    def extra(queries: LinkQueries) -> Features:
+        rows = scores(queries)
+        rows[:, ~learned] = rows[:, learned].mean(1, keepdims=True)
+        rows[~learned[queries.x]] = 0
+        return rows
+
+    return extra

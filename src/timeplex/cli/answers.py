@@ -1,7 +1,7 @@
 """The verbs that ask a trained run, `rank` and `when` also a plain KB; `explain`, `fill`, `discover`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -11,9 +11,10 @@ from timeplex.errors import InputError
 from timeplex.text import counted, span
 
 if TYPE_CHECKING:
+    from timeplex.answers.dates import Dates
     from timeplex.answers.learned import Learned
+    from timeplex.answers.links import Links
     from timeplex.answers.single import RankAnswer, WhenAnswer
-    from timeplex.answers.trained import Trained
 
 COLUMNS = 60
 """The most bars that a curve has in the terminal."""
@@ -45,61 +46,28 @@ def rank(
 
     Example: timeplex rank runs/sample --subject "Angela Merkel" --relation headOfGovernment --at 2005..2021
     """
-    from timeplex.sources import is_kb
-
-    question = {"relation": relation, "at": at, "subject": subject, "object": object_}
-    how = {"hide_known": hide_known, "explain": explain}
-    if is_kb(source):
-        found, asked_of = _ranked_by_patterns(source, data_dir, question, k, how)
-    else:
-        found, asked_of = _ranked_by_run(Path(source), device, models, question, k, how)
-    if as_json:
-        print_json({**asked_of.data, "question": found.question, "why": found.why, "answers": found.rows})
-    else:
-        _show_ranked(found, asked_of)
-
-
-class AskedOf(NamedTuple):
-    """Who answers: as data, in words, whether its entities have labels, and what its probabilities mean."""
-
-    data: dict[str, Any]
-    name: str
-    labels: bool
-    note: str
-
-
-def _ranked_by_patterns(
-    kb: str, data_dir: Path | None, question: dict[str, Any], k: int, how: dict[str, bool]
-) -> tuple["RankAnswer", AskedOf]:
-    def ask(known: "Learned") -> tuple["RankAnswer", AskedOf]:
-        from timeplex.answers.single import RankAnswer
-
-        found = RankAnswer.of(known, known.asking.questions(**question), k, **how)
-        about = {"model": "patterns", "kb": known.kb.name, "calibration": {"dev_facts": known.links.cases}}
-        labels = bool(known.kb.entities.labels)
-        return found, AskedOf(about, f"the patterns of {known.kb.name}", labels, known.note("rank"))
-
-    return options.asked_of_patterns(kb, data_dir, ask)
-
-
-def _ranked_by_run(
-    run: Path, device: str, models: list[str], question: dict[str, Any], k: int, how: dict[str, bool]
-) -> tuple["RankAnswer", AskedOf]:
-    trained = options.opened(run, device, models)
     from timeplex.answers.single import RankAnswer
 
-    asked = trained.questions(**question)
-    with options.calibrating(trained):
-        found = RankAnswer.of(trained, asked, k, **how)
-    about = {**_about(trained), **_calibration(trained.calibration.who_facts, trained)}
-    labels = bool(trained.kb.entities.labels)
-    return found, AskedOf(about, _named(trained), labels, trained.calibration.note("rank"))
+    asked = options.to_ask(source, data_dir, device, models)
+    question = asked.asking.questions(relation=relation, at=at, subject=subject, object=object_)
+    with options.learning(asked):
+        found = RankAnswer.of(asked, question, k, hide_known=hide_known, explain=explain)
+    if as_json:
+        about = {**asked.about, **_calibration(asked.links)}
+        print_json({**about, "question": found.question, "why": found.why, "answers": found.rows})
+    else:
+        _show_ranked(found, asked)
 
 
-def _show_ranked(found: "RankAnswer", asked_of: AskedOf) -> None:
+def _calibration(of: "Dates | Links") -> dict[str, Any]:
+    """How far an answer can be believed, for JSON."""
+    return {"calibration": {"dev_facts": of.cases, "measured": of.measured}}
+
+
+def _show_ranked(found: "RankAnswer", asked: "Learned") -> None:
     s, r, o = (found.question[name] or "?" for name in ("subject", "relation", "object"))
-    say(f"({s}, {r}, {o}) at {found.at}, asked of {asked_of.name}")
-    headers = ["rank", found.direction, *(["id"] if asked_of.labels else []), "probability", "known"]
+    say(f"({s}, {r}, {o}) at {found.at}, asked of {asked.name}")
+    headers = ["rank", found.direction, *(["id"] if asked.kb.entities.labels else []), "probability", "known"]
     cells = [[row["entity" if name == found.direction else name] for name in headers] for row in found.rows]
     print_table("", headers, cells, decimals=3)
     for number, reason in enumerate(found.why):
@@ -112,7 +80,7 @@ def _show_ranked(found: "RankAnswer", asked_of: AskedOf) -> None:
             f"The KB states an answer for that time already. {percent(found.company)} of such facts have company: "
             "new answers are that much less likely."
         )
-    say(asked_of.note)
+    say(asked.note("rank"))
 
 
 def when(
@@ -138,47 +106,27 @@ def when(
 
     if plot is not None:
         check_picture(plot)
-    from timeplex.sources import is_kb
+    from timeplex.answers.single import WhenAnswer
 
-    if is_kb(source):
-        found = _dated_by_patterns(source, data_dir, (subject, relation, object_))
-    else:
-        found = _dated_by_run(Path(source), device, models, (subject, relation, object_))
+    asked = options.to_ask(source, data_dir, device, models)
+    asked.asking.triples(subject, relation, object_)  # an unknown name is told before anything is learned
+    with options.learning(asked):
+        found = WhenAnswer(asked, subject, relation, object_)
     why = found.reasons() if explain else []
     if plot is not None:
         found.draw(plot)
     if as_json:
-        print_json({**found.about, **found.row, **({"why": why} if explain else {}), "curve": found.points()})
+        about = {**asked.about, **_calibration(asked.dates)}
+        print_json({**about, **found.row, **({"why": why} if explain else {}), "curve": found.points()})
     else:
         _show_dated(found, why)
         if plot is not None:
             say(f"The curve is drawn in {plot}.")
 
 
-def _dated_by_patterns(kb: str, data_dir: Path | None, triple: tuple[str, str, str]) -> "WhenAnswer":
-    def ask(known: "Learned") -> "WhenAnswer":
-        from timeplex.answers.single import WhenAnswer
-
-        known.triples(*triple)  # an unknown name is told before anything is learned
-        about = {"model": "patterns", "kb": known.kb.name, "calibration": {"dev_facts": known.dates.cases}}
-        return WhenAnswer(known, *triple, about, f"the patterns of {known.kb.name}", known.note())
-
-    return options.asked_of_patterns(kb, data_dir, ask)
-
-
-def _dated_by_run(run: Path, device: str, models: list[str], triple: tuple[str, str, str]) -> "WhenAnswer":
-    trained = options.opened(run, device, models)
-    from timeplex.answers.single import WhenAnswer
-
-    trained.triples(*triple)  # an unknown name is told before the calibration, which takes long
-    with options.calibrating(trained):
-        about = {**_about(trained), **_calibration(trained.calibration.when_facts, trained)}
-        return WhenAnswer(trained, *triple, about, _named(trained), trained.calibration.note("when"))
-
-
 def _show_dated(found: "WhenAnswer", why: list[str]) -> None:
     row = found.row
-    say(f"({row['subject']}, {row['relation']}, {row['object']}) asked of {found.asked_of}")
+    say(f"({row['subject']}, {row['relation']}, {row['object']}) asked of {found.asked_of.name}")
     say()
     if found.further:
         say(f"stated         {row['known']}")
@@ -196,7 +144,7 @@ def _show_dated(found: "WhenAnswer", why: list[str]) -> None:
     say()
     for number, reason in enumerate(why):
         say(f"{'        ' if number else 'because '}{reason}")
-    say(found.note)
+    say(found.asked_of.note("when"))
 
 
 def explain(
@@ -220,9 +168,9 @@ def explain(
     trained = options.opened(run, device, models)
     found = trained.explain(subject, relation, object_, at=at)
     if as_json:
-        print_json({**_about(trained), **found.as_dict(), "reasons": found.as_dict()["reasons"][:limit]})
+        print_json({**trained.about, **found.as_dict(), "reasons": found.as_dict()["reasons"][:limit]})
         return
-    say(f"{found.question}, at {found.at}: score {found.score:.3f}, by {_named(trained)}")
+    say(f"{found.question}, at {found.at}: score {found.score:.3f}, by {trained.name}")
     if found.note:
         say(found.note)
     print_table("", ["part", "value"], [[part.name, part.value] for part in found.parts], decimals=3)
@@ -330,18 +278,3 @@ def discover(
         print_table("", shown.columns, shown.rows(), decimals=3)
     say(proposals.note(len(trained.kb.facts)))
     say(f"{counted(len(found), 'fact')} with a probability of at least {min_probability:g}, saved in {output}.")
-
-
-def _named(trained: "Trained") -> str:
-    """`timeplex-base on yago11k (runs/yago11k)`."""
-    return f"{trained.run.recipe.title} on {trained.kb.name} ({trained.run.path})"
-
-
-def _about(trained: "Trained") -> dict[str, Any]:
-    """Whom an answer is from, for JSON."""
-    return {"run": str(trained.run.path), "model": trained.run.recipe.title, "kb": trained.kb.name}
-
-
-def _calibration(facts: int, trained: "Trained") -> dict[str, Any]:
-    """How far an answer can be believed, for JSON."""
-    return {"calibration": {"dev_facts": facts, "measured": trained.calibration.measured}}

@@ -1,10 +1,11 @@
 """Arguments and options that several verbs have, and opening what they name."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from timeplex.answers.learned import Learned
     from timeplex.answers.trained import Trained
     from timeplex.kb.facts import TemporalKB
-
-Answer = TypeVar("Answer")
 
 KB = typer.Argument(
     ..., metavar="KB", help="A benchmark's name, `sample`, a KB folder, a folder with train/valid/test, or a file."
@@ -42,6 +41,9 @@ SETTINGS = typer.Option([], "--set", metavar="KEY=VALUE", help="Change a setting
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 """What problems and findings can be written as; each also with .gz. The facts of a KB can be written in more ways."""
+
+LONG = 2.0
+"""Seconds after which one is told what takes so long."""
 
 MUCH_WORK = 3_000_000
 """So many scores are asked for in about two seconds."""
@@ -68,16 +70,40 @@ def opened(run: Path, device: str, models: Iterable[str]) -> "Trained":
         return load(run, device)
 
 
-def asked_of_patterns(kb: str, data_dir: Path | None, ask: "Callable[[Learned], Answer]") -> "Answer":
-    """What a KB answers without training; its patterns are learned under a bar."""
+def to_ask(source: str, data_dir: Path | None, device: str, models: Iterable[str]) -> "Learned":
+    """A run, or a KB as it is, ready to be asked."""
+    from timeplex.sources import is_kb
+
+    if not is_kb(source):
+        return opened(Path(source), device, models)
+    from timeplex.api import learn
+    from timeplex.kb.store import is_kb_folder
     from timeplex.sources import read
 
-    with progress(f"reading {kb}") as report:
-        found = read(kb, data_dir=data_dir, on_progress=report)
-    with progress(f"learning the patterns of {found.name}", "steps") as report:
-        from timeplex.api import learn
+    with progress(f"reading {source}") as report:
+        kb = read(source, data_dir=data_dir, on_progress=report)
+    return learn(kb, folder=source if is_kb_folder(Path(source)) else None)
 
-        return ask(learn(found, on_progress=report))
+
+@contextmanager
+def learning(asked: "Learned") -> Iterator[None]:
+    """While a question is answered: the first one takes longer, because patterns are learned.
+
+    Who does not look at a terminal is told in a line, if it takes long.
+    """
+    doing, start = f"learning the patterns of {asked.kb.name}", time.monotonic()
+    with progress(doing, "steps") as report:
+        told = False
+
+        def tell(done: int, total: int | None) -> None:
+            nonlocal told
+            if not told and not sys.stderr.isatty() and time.monotonic() - start > LONG:
+                typer.echo(f"{visible(doing)}, the first time only …", err=True)
+                told = True
+            report(done, total)
+
+        asked.on_progress = tell
+        yield
 
 
 @contextmanager

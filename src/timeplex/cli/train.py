@@ -26,6 +26,9 @@ def train(
     ),
     resume: bool = typer.Option(False, "--resume", help="Go on where the run was cut off."),
     settings: list[str] = options.SETTINGS,
+    patterns: bool = typer.Option(
+        True, "--patterns/--no-patterns", help="Learn the patterns for answers now, or with the first question."
+    ),
     device: str = options.DEVICE,
     trackers: list[str] = typer.Option([], "--track", metavar="NAME", help="Log to tensorboard or mlflow, too."),
     data_dir: Path | None = options.DATA_DIR,
@@ -33,6 +36,7 @@ def train(
 ) -> None:
     """Train a model on a KB. With nothing but a KB, a recipe that suits its size is chosen.
 
+    Then patterns are learned, which answers count beside the model's scores.
     Ctrl-C is safe: it saves, and --resume goes on bit by bit as if nothing had happened.
 
     Example: timeplex train sample -o runs/sample
@@ -57,7 +61,17 @@ def train(
         raise typer.Exit(stopped.code) from None
     if "diverged" in metrics:
         _warn(metrics["diverged"])
+    if patterns:
+        _learn_patterns(output, device)
     _report(trainer, metrics, output, as_json)
+
+
+def _learn_patterns(output: Path, device: str) -> None:
+    """Have what answers need ready; the run is finished, so that nothing is lost if this is stopped."""
+    with progress(f"learning the patterns of {output}", "steps") as report:
+        from timeplex.answers.trained import load
+
+        load(output, device).learn(report)
 
 
 def _announce(trainer: "Trainer", resume: bool) -> None:

@@ -155,6 +155,8 @@ def _require(holds: bool, source: object, problem: str) -> None:
 
 DESCRIPTION = "kb.json"
 FILES = ("entities.parquet", "facts.parquet", DESCRIPTION, "problems.parquet", "relations.parquet")
+LEARNED = tuple(f"{name}.{suffix}" for name in ("dates", "links") for suffix in ("json", "safetensors"))
+"""What was learned of a KB may be kept in its folder (`answers.kept`); it goes with the KB."""
 
 
 def is_kb_folder(path: Path) -> bool:
@@ -219,7 +221,7 @@ def check_target(folder: Path) -> None:
         return
     if not folder.is_dir() or not (is_kb_folder(folder) or not any(folder.iterdir())):
         raise InputError(f"{folder} exists and is not a KB folder.", "Choose another name, or remove it first.")
-    foreign = sorted({path.name for path in folder.iterdir()} - {MANIFEST, *FILES})
+    foreign = sorted({path.name for path in folder.iterdir()} - {MANIFEST, *FILES, *LEARNED})
     if foreign:
         raise InputError(f"{folder} also holds {foreign[0]!r}, which is not of the KB.", "Move it elsewhere first.")
 

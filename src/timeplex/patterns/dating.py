@@ -370,14 +370,12 @@ class DateModel:
         logits = _logits(self.fitted.years(queries, "begin"), self.weights["begin"].of(queries.r))
         return _softmax(logits, queries.widths(self.evidence))
 
-    def joint(self, queries: TimeQueries) -> tuple[Ints, Floats, Floats]:
+    def joint(self, queries: TimeQueries, begins: Floats | None = None) -> tuple[Ints, Floats, Floats]:
         """The likeliest begins (n, m) as places, their Pr (n, m), and Pr(end | begin) (n, m, instants).
 
-        Begins below `RARE` of the best have Pr 0, and no ends.
+        Begins below `RARE` of the best have Pr 0, and no ends. `begins` is Pr(begin), if it is known already.
         """
-        return self._joint(queries, self.begins(queries))
-
-    def _joint(self, queries: TimeQueries, begins: Floats) -> tuple[Ints, Floats, Floats]:
+        begins = self.begins(queries) if begins is None else begins
         most = min(BEGINS, begins.shape[1])
         top = np.sort(np.argpartition(-begins, most - 1, axis=1)[:, :most], axis=1)
         likely = np.take_along_axis(begins, top, 1)
@@ -401,7 +399,7 @@ class DateModel:
         pointed = self.fitted.points(queries)
         first = closer(queries, evidence, *pointed, np.empty((len(queries), 0), np.int64))
         begins = self.begins(first)
-        _, likely, ends = self._joint(first, begins)
+        _, likely, ends = self.joint(first, begins)
         few = np.argsort(-begins, axis=1, kind="stable")[:, :FROM]
         usual = self.fitted.durations.points(first, np.take_along_axis(first.instants(evidence), few, 1))
         days = (_days(first, evidence, of) for of in (begins, np.einsum("nm,nmy->ny", likely, ends)))
@@ -420,7 +418,13 @@ class DateModel:
         begin, end = (np.empty((len(queries), top), np.int64) for _ in range(2))
         for part in _blocks(len(queries), BLOCK):
             here = self.focus(queries[part])
-            _decode(here.instants(self.evidence), *self.joint(here), begin[part], end[part])
+            begin[part], end[part] = self.best(here, *self.joint(here), top)
+        return begin, end
+
+    def best(self, queries: TimeQueries, places: Ints, likely: Floats, ends: Floats, top: int = 1) -> tuple[Ints, Ints]:
+        """The spans with the best expected aeIOU by what `joint` says, best first: (n, top) each."""
+        begin, end = (np.empty((len(queries), top), np.int64) for _ in range(2))
+        _decode(queries.instants(self.evidence), places, likely, ends, begin, end)
         return begin, end
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from timeplex.answers.trained import embedding_scores
 from timeplex.errors import InputError
 from timeplex.evaluation.baselines import BASELINES
 from timeplex.evaluation.metrics import link_metrics, time_scores
@@ -74,31 +75,6 @@ def run_missing_patterns(
             on_step(Step(number, len(todo), f"{cell}: {doing}", None))
 
         workspace.results.add(cell, measure_patterns(kb, run, trained, cell.seed, tell))
-
-
-def embedding_scores(run: TrainedRun) -> Extra:
-    """The scores of a trained model at the begin of each question; at the first instant of all where that is open."""
-    relations, scorer = len(run.kb.relations), run.scorer
-    device = next(run.model.parameters()).device
-
-    def extra(queries: LinkQueries) -> NDArray[np.float32]:
-        inverse = queries.r >= relations
-        begin = np.where(queries.begin == spans.OPEN_BEGIN, run.timeline.first, queries.begin)
-        place = np.clip(np.searchsorted(run.timeline.instants, begin), 0, len(run.timeline) - 1)
-        x, r, t = (torch.from_numpy(column).to(device) for column in (queries.x, queries.r % relations, place))
-        out = np.empty((len(queries), len(run.kb.entities)), np.float32)
-        with torch.no_grad():
-            for rows, direction in ((~inverse, "object"), (inverse, "subject")):
-                if rows.any():
-                    span = (t[rows], t[rows])
-                    if direction == "object":
-                        found = scorer.objects(x[rows], r[rows], span)
-                    else:
-                        found = scorer.subjects(r[rows], x[rows], span)
-                    out[rows] = found.float().cpu().numpy()
-        return out
-
-    return extra
 
 
 def measure_patterns(

@@ -1,0 +1,166 @@
+"""Who answers: patterns, and the scores of a run as one more feature, with probabilities that come true."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+from timeplex.answers.calibration import WhoCases, fit_rank_map, group, who_cases
+from timeplex.answers.calibration_maps import CalibrationMap
+from timeplex.answers.dates import LEAST_CASES, with_dev
+from timeplex.answers.kept import Keeper, Numbers
+from timeplex.answers.rank import Coexistence, EntityQueries, Ranked, Ranker
+from timeplex.kb import spans
+from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries
+from timeplex.patterns.loglinear import Weights
+from timeplex.patterns.ranking import EXTRA, Course, Extra, LinkModel, feature_names, link_patterns
+from timeplex.typing import Floats, Ints, Progress
+
+
+class PatternRanker(Ranker):
+    """Patterns as something that names candidates."""
+
+    def __init__(self, model: LinkModel, known: Facts) -> None:
+        evidence = model.evidence
+        super().__init__(known, evidence.facts, evidence.entities, torch.device("cpu"))
+        self.model = model
+
+    def scores(self, questions: EntityQueries) -> torch.Tensor:
+        """Scores of all entities, −∞ for those without a fact: (n, entities)."""
+        rows = self.model.scores(self._asked(questions))
+        return torch.from_numpy(rows.astype(np.float32)).index_fill_(1, self.unseen, -torch.inf)
+
+    def shares(self, questions: EntityQueries) -> dict[str, Floats]:
+        """What each pattern adds to the score of every entity, beyond what it adds to the average one with facts.
+
+        One question; (entities,) each. Differences of their sums are differences of scores.
+        """
+        asked, seen = self._asked(questions), self.model.evidence.facts.mentioned(self.model.evidence.entities)
+        added = self.model.rows(asked)[0] * self.model.weights.of(asked.r)[0][:, None]
+        shares, first = {}, 0
+        for pattern in self.model.patterns:
+            last = first + len(pattern.candidate_features)
+            total = added[first:last].sum(0)
+            shares[pattern.name], first = total - total[seen].mean(), last
+        if self.model.extra is not None:
+            shares[EXTRA] = added[first] - added[first][seen].mean()
+        return shares
+
+    def _asked(self, questions: EntityQueries) -> LinkQueries:
+        """With inverse relations, and without ends where they are those of all time: nothing is known of them."""
+        evidence = self.model.evidence
+        r = questions.r + (evidence.relations if questions.direction == "subject" else 0)
+        begin = np.where(questions.begin <= evidence.first, spans.OPEN_BEGIN, questions.begin)
+        end = np.where(questions.end >= evidence.last, spans.OPEN_END, questions.end)
+        return LinkQueries(questions.given, r, begin, end)
+
+
+class LinksState(BaseModel):
+    """What is kept of `Links` beside its weights: the features that they are of, and what dev said."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    features: tuple[str, ...]
+    probabilities: CalibrationMap
+    cases: int = Field(ge=0)
+    measured: dict[str, dict[str, FiniteFloat]]
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Who answers: a ranker, from its raw probabilities to calibrated ones, and how often answers have company."""
+
+    who: PatternRanker
+    probabilities: CalibrationMap
+    company: Coexistence
+    cases: int
+    measured: dict[str, dict[str, float]]
+
+    @classmethod
+    def learn(
+        cls, kb: TemporalKB, first: int, last: int, extra: Extra | None = None, on_progress: Progress | None = None
+    ) -> "Links":
+        """Learn weights on train and dev, calibrate on halves of dev by each other, and take all facts as evidence.
+
+        `extra` are scores of a model that has not seen dev.
+        """
+        judged = with_dev(kb)
+        course, dev = Course(judged, extra=extra, on_progress=on_progress), judged.valid
+        model, probabilities = course.model(trees=False), CalibrationMap()
+        measured: dict[str, dict[str, float]] = {}
+        if len(dev) >= LEAST_CASES:
+            half = np.arange(len(dev)) % 2 == 0
+            parts = []
+            for mine in (half, ~half):
+                who = PatternRanker(course.model(~mine, trees=False), judged.train)
+                parts.append(who_cases(who, dev[mine], dev, first, last))
+            raw, right, there, groups = (
+                np.concatenate([getattr(part, name) for part in parts]) for name in ("raw", "right", "there", "group")
+            )
+            fact = [np.flatnonzero(mine)[part.fact] for mine, part in zip((half, ~half), parts, strict=True)]
+            together = WhoCases(raw, right, there, groups, np.concatenate(fact))
+            probabilities, measured = fit_rank_map(together, len(dev), len(kb.relations))
+        everything = LinkModel.from_state(*model.state(), Evidence.of(kb, kb.facts), extra)
+        company = Coexistence(kb.facts, len(kb.relations), first, last)
+        cases = len(dev) if len(dev) >= LEAST_CASES else 0
+        return cls(PatternRanker(everything, kb.facts), probabilities, company, cases, measured)
+
+    def keep(self, keeper: Keeper) -> None:
+        """Keep what was learned."""
+        model = self.who.model
+        state = LinksState(
+            features=model.features, probabilities=self.probabilities, cases=self.cases, measured=self.measured
+        )
+        keeper.keep("links", state, {"shared": model.weights.shared, "corrections": model.weights.corrections})
+
+    @classmethod
+    def restored(cls, kb: TemporalKB, first: int, last: int, extra: Extra | None, keeper: Keeper) -> "Links | None":
+        """What is kept, with patterns fitted anew; None if nothing is that can be used."""
+
+        def build(state: LinksState, numbers: Numbers) -> "Links | None":
+            everything, relations = Evidence.of(kb, kb.facts), len(kb.relations)
+            patterns = [PATTERNS[name](everything) for name in link_patterns(Evidence.of(with_dev(kb)))]
+            names = feature_names(patterns) + ((EXTRA,) if extra is not None else ())
+            if state.features != names or not state.probabilities.fits(2 * relations):
+                return None
+            found = numbers.of(shared=(len(names),), corrections=(2 * relations, len(names)))
+            model = LinkModel(patterns, Weights(found["shared"], found["corrections"]), extra=extra)
+            company = Coexistence(kb.facts, relations, first, last)
+            return cls(PatternRanker(model, kb.facts), state.probabilities, company, state.cases, state.measured)
+
+        return keeper.restored("links", LinksState, build)
+
+    def rank(self, questions: EntityQueries, k: int, *, hide_known: bool) -> tuple[Ranked, Floats]:
+        """The best candidates, and how likely each is right; what is stated for the time comes first, with no number.
+
+        A KB is not asked how likely it is that what it states is true.
+        """
+        found = self.who.rank(questions, k, hide_known=True)
+        probability = self.probabilities(found.raw, group(questions.r, questions.direction)[:, None])
+        probability = probability * self.company.factor(questions, self.who.known)[:, None]
+        if hide_known:
+            return found, probability
+        stated = self._stated(questions)
+        entity = np.concatenate([stated, found.entity], 1)
+        first = np.argsort(entity < 0, axis=1, kind="stable")[:, : found.entity.shape[1]]
+
+        def best(of_stated: float, of_new: Floats) -> Floats:
+            whole = np.concatenate([np.full(stated.shape, of_stated), of_new], 1)
+            return np.take_along_axis(whole, first, 1)
+
+        holds = first < stated.shape[1]
+        chosen = np.take_along_axis(entity, first, 1)
+        ranked = Ranked(chosen, best(np.inf, found.score), best(1.0, found.raw), holds & (chosen >= 0))
+        return ranked, best(np.nan, probability)
+
+    def _stated(self, questions: EntityQueries) -> Ints:
+        """The answers that are known to hold at the time of each question, each once: (n, most), −1: no more."""
+        query, fact, meets = self.who.known.of(questions)
+        answer = self.who.known.answers(questions.direction)[fact[meets]]
+        query, answer = np.unique(np.stack([query[meets], answer.astype(np.int64)]), axis=1)
+        nth = np.arange(len(query)) - np.searchsorted(query, query)
+        stated = np.full((len(questions), int(nth.max(initial=-1)) + 1), -1, np.int64)
+        stated[query, nth] = answer
+        return stated
