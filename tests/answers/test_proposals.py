@@ -11,7 +11,6 @@ from timeplex.answers import discover
 from timeplex.answers import trained as module
 from timeplex.answers.discover import Cases, PrecisionModel, Search, cases, fit
 from timeplex.answers.rank import EntityQueries, EntityRanker
-from timeplex.answers.trained import Trained
 from timeplex.kb.facts import Facts
 from timeplex.models.scorer import DIRECTIONS
 from timeplex.typing import Floats

@@ -19,6 +19,7 @@ from timeplex.files import is_temporary
 KILLS = int(os.environ.get("TIMEPLEX_KILLS", "10"))
 WORKS = ("--relation", "worksFor", "--at", "1940")
 LONG = ("train", "some.kb", "-o", "long", *FAST, "--set", "epochs=60", "--set", "batch_size=8", "--set", "patience=60")
+RESUME = ("train", "--resume", "--no-patterns", "-o", "long")
 
 
 def wait_for(*paths: Path) -> None:
@@ -48,7 +49,7 @@ def test_a_run_is_trained_by_one_process(server: Server, place: Path, other: Pat
     first = server.start(place, *LONG)
     wait_for(place / "long" / "trace.jsonl")
     before = (place / "long" / "recipe.json").read_bytes()
-    assert server.run(other, "train", "--resume", "--no-patterns", "-o", "long") == 2
+    assert server.run(other, *RESUME) == 2
     assert report(other)["err"] == (
         "error: long is in use by another process. Wait until it has ended, or choose another.\n"
     )
@@ -69,7 +70,7 @@ def test_a_lock_ends_with_its_process(server: Server, place: Path) -> None:
     (place / "long" / "recipe.json").write_text(
         json.dumps({**json.loads((place / "long" / "recipe.json").read_text()), "epochs": 1})
     )
-    assert server.run(place, "train", "--resume", "--no-patterns", "-o", "long") == 0, report(place)["err"]
+    assert server.run(place, *RESUME) == 0, report(place)["err"]
 
 
 def test_a_search_is_done_by_one_process(server: Server, place: Path, other: Path) -> None:
@@ -162,7 +163,7 @@ def test_killed_at_any_moment_and_resumed_equals_straight(server: Server, world:
     chance, kills = random.Random(KILLS), 0
     while kills < KILLS:
         begun = (place / "long" / "kb" / "MANIFEST.json").exists()
-        command = ("train", "--resume", "--no-patterns", "-o", "long") if begun else LONG
+        command = RESUME if begun else LONG
         process = server.start(place, *command, checkpoint_seconds=0)
         time.sleep(0.1 + 0.6 * chance.random())
         os.kill(process, signal.SIGKILL)
@@ -173,13 +174,8 @@ def test_killed_at_any_moment_and_resumed_equals_straight(server: Server, world:
             assert contents(place, "long") == straight
             fresh(world, place)
     if not (place / "long" / "MANIFEST.json").exists():
-        assert (
-            server.run(
-                place, *(("train", "--resume", "--no-patterns", "-o", "long") if (place / "long/kb").exists() else LONG)
-            )
-            == 0
-        )
-    assert server.run(place, "train", "--resume", "--no-patterns", "-o", "long") == 2  # it is finished
+        assert server.run(place, *(RESUME if (place / "long/kb").exists() else LONG)) == 0
+    assert server.run(place, *RESUME) == 2  # it is finished
     assert contents(place, "long") == straight
     no_leftovers(place, world)
 
