@@ -304,6 +304,8 @@ class Pattern:
     name: ClassVar[str]
     year_features: ClassVar[tuple[str, ...]] = ()
     candidate_features: ClassVar[tuple[str, ...]] = ()
+    candidate_groups: ClassVar[tuple[str, ...]] = ()
+    """What each of them belongs to, where one pattern says things of several kinds; ablations leave out one kind."""
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         self.evidence = evidence

@@ -348,9 +348,10 @@ class DateModel:
         dev: Facts | None = None,
         names: tuple[str, ...] | None = None,
         on_progress: Progress | None = None,
+        most: int = MOST_FACTS,
     ) -> "DateModel":
-        """Learn the weights on the evidence itself, and adjust them on dev facts."""
-        learned = _learn(evidence, names, on_progress)
+        """Learn the weights on the evidence itself, `most` facts of it, and adjust them on dev facts."""
+        learned = _learn(evidence, names, on_progress, most)
         model = cls(evidence, Fitted.of(evidence, names=names), learned)
         return model if dev is None else model.adjusted(dev)
 
@@ -444,11 +445,13 @@ def _blocks(count: int, size: int) -> Iterator[slice]:
     return (slice(at, min(at + size, count)) for at in range(0, count, max(size, 1)))
 
 
-def _learn(evidence: Evidence, names: tuple[str, ...] | None, on_progress: Progress | None) -> dict[Side, Weights]:
+def _learn(
+    evidence: Evidence, names: tuple[str, ...] | None, on_progress: Progress | None, most: int
+) -> dict[Side, Weights]:
     facts, chance = evidence.facts, np.random.default_rng(0)
     fold = chance.integers(FOLDS, size=len(facts))
     picked = chance.permutation(np.flatnonzero(facts.closed))
-    picked = picked[: min(MOST_FACTS, MOST_BYTES // (4 * _features(evidence, names, "end") * _instants(evidence)))]
+    picked = picked[: min(most, MOST_BYTES // (4 * _features(evidence, names, "end") * _instants(evidence)))]
     parts = []
     for each in range(FOLDS):
         rows = picked[fold[picked] == each]

@@ -103,6 +103,13 @@ class Events(Pattern):
         *("stranger role 7", "stranger role ever", "stranger active 40", "stranger active ever"),
     )
 
+    candidate_groups = (
+        *("pair kernels",) * 8,
+        *("share", "rules", "rules"),
+        *("nearest",) * 4,
+        *("popularity",) * 12,
+    )
+
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
         rows, self._place = _rows(evidence)

@@ -17,6 +17,10 @@ from scipy.optimize import minimize
 
 from timeplex.typing import Bools, Features, Floats, Ints
 
+STEPS = 200
+ENOUGH = 1e-7
+"""A step that improves the loss by a smaller share is the last: features are in single precision."""
+
 
 @dataclass(frozen=True, eq=False)
 class Pools:
@@ -34,6 +38,10 @@ class Pools:
 
     def __getitem__(self, rows: Ints | Bools | slice) -> "Pools":
         return Pools(self.features[rows], self.offset[rows], self.r[rows])
+
+    def only(self, kept: Bools) -> "Pools":
+        """The same with some of the features: a mask (features,)."""
+        return self if kept.all() else Pools(self.features[:, :, kept], self.offset, self.r)
 
     @classmethod
     def together(cls, parts: Sequence["Pools"]) -> "Pools":
@@ -57,6 +65,16 @@ class Weights:
         """No feature counts."""
         return cls(np.zeros(features), np.zeros((relations, features)))
 
+    def only(self, kept: Bools) -> "Weights":
+        """Those of some of the features: a mask (features,)."""
+        return Weights(self.shared[kept], self.corrections[:, kept])
+
+    def among(self, kept: Bools) -> "Weights":
+        """These as the weights of the features in a mask; the others count nothing."""
+        found = Weights.zero(len(self.corrections), len(kept))
+        found.shared[kept], found.corrections[:, kept] = self.shared, self.corrections
+        return found
+
     def of(self, r: Ints | int) -> Floats:
         """The weights of relations: (…, features)."""
         return self.shared + self.corrections[r]
@@ -68,7 +86,7 @@ def fit(
     *,
     pull: Floats | float,
     pull_corrections: Floats | float,
-    iterations: int = 200,
+    iterations: int = STEPS,
 ) -> Weights:
     """The weights that maximise mean log-likelihood − Σ_k λ_k (w_k − w⁰_k)² − Σ_{r,k} λ′_k (v_{r,k} − v⁰_{r,k})².
 
@@ -78,7 +96,8 @@ def fit(
         return start
     scale = spread(pools)
     problem = Problem(pools, start, scale, np.broadcast_to(pull, scale.shape), pull_corrections)
-    found = minimize(problem, problem.start, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
+    options = {"maxiter": iterations, "ftol": ENOUGH}
+    found = minimize(problem, problem.start, jac=True, method="L-BFGS-B", options=options)
     shared, corrections = problem.split(found.x)
     return Weights(shared / scale, corrections / scale)
 

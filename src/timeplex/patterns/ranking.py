@@ -21,7 +21,7 @@ from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
 from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
-from timeplex.patterns.loglinear import Pools, Weights, fit
+from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit
 from timeplex.patterns.trees import Trees, grow
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
@@ -42,6 +42,8 @@ SCOUTS, SCOUT_POOL = 1200, 400
 """Questions, and the entities drawn for each, from which it is learned roughly who scores best."""
 AGAIN = 100
 """So many are ranked again by trees."""
+STEPS_WITHOUT = 30
+"""Steps in which the weights get used to it that a group of features is missing."""
 BLOCK = 32
 """Questions that are asked at once: a table of features of all entities is large."""
 
@@ -99,10 +101,13 @@ class LinkModel:
         """The score of every entity, logarithmic up to a constant of the question: (n, entities)."""
         found = np.empty((len(queries), self.evidence.entities))
         for block in blocks(len(queries)):
-            rows = self.rows(queries[block])
-            linear = linear_scores(self.weights, rows, queries.r[block])
-            found[block] = linear + self._again(rows, linear)
+            found[block] = self.scored(self.rows(queries[block]), queries.r[block])
         return found
+
+    def scored(self, rows: Features, r: Ints) -> Floats:
+        """The same from `rows`, of questions of the directed relations r."""
+        linear = linear_scores(self.weights, rows, r)
+        return linear + self._again(rows, linear)
 
     def parts(self, queries: LinkQueries, candidates: Ints) -> dict[str, Floats]:
         """What each feature adds to the score of a candidate for each question, (n,) each; their sum is the score."""
@@ -163,7 +168,10 @@ class LinkModel:
 
 
 class Course:
-    """What a model learns from: questions of folds and of dev, with pools. `model` learns from all of dev or a part."""
+    """What a model learns from: questions of folds and of dev, with pools. `model` learns from all of dev or a part.
+
+    `keep`: the pools of the folds stay in memory, so that models can be learned without a group of features, too.
+    """
 
     def __init__(
         self,
@@ -175,6 +183,7 @@ class Course:
         asks: Asks = "span",
         seed: int = 0,
         on_progress: Progress | None = None,
+        keep: bool = False,
     ) -> None:
         self.evidence = Evidence.of(kb) if evidence is None else evidence
         patterns = link_patterns(self.evidence) if patterns is None else tuple(patterns)
@@ -185,12 +194,14 @@ class Course:
         dev = Questions.of(kb.valid, known, self.evidence, asks)
         order = np.random.default_rng(seed).permutation(len(dev))
         self.dev = dev[np.sort(order[:MOST_DEV_QUESTIONS])]
-        self.before = self._learn_from_folds()
-        self.start = _with_extra(self.before) if extra is not None else self.before
+        pools, self.before = self._learn_from_folds()
+        self._fold_pools = pools if keep else None
+        self._starts = {"": _with_extra(self.before) if extra is not None else self.before}
+        self.start = self._starts[""]
         self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra) if len(self.dev) else None
 
-    def _learn_from_folds(self) -> Weights:
-        """The weights by train facts that are out of sight."""
+    def _learn_from_folds(self) -> tuple[Pools, Weights]:
+        """Train facts that are out of sight, and the weights by them."""
         rng = np.random.default_rng(self.seed)
         fold = rng.integers(FOLDS, size=len(self.evidence))
         none = Weights.zero(2 * self.evidence.relations, len(feature_names(self.patterns)))
@@ -205,7 +216,8 @@ class Course:
                 weights = fit(few, none, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=50)
             pools.append(self._pools(patterns, questions, weights))
             self.report(each + 1, FOLDS_USED + 2)
-        return fit(Pools.together(pools), weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
+        together = Pools.together(pools)
+        return together, fit(together, weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
 
     def _pools(
         self,
@@ -225,32 +237,73 @@ class Course:
             found.append(some.pools(rows, score, best, others, rng))
         return Pools.together(found)
 
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What each feature belongs to: its pattern, a group that the pattern names, or `EXTRA`."""
+        of = [each.candidate_groups or (each.name,) * len(each.candidate_features) for each in self.patterns]
+        return tuple(name for names in of for name in names) + ((EXTRA,) if self.extra is not None else ())
+
     def model(self, rows: Bools | None = None, *, trees: bool = True) -> LinkModel:
         """The model by all dev facts, or by those of a mask: (dev facts,)."""
-        mask = np.ones(len(self.dev), np.bool_) if rows is None else rows[self.dev.fact]
-        pull = np.full(len(self.start.shared), DEV_PULL)
-        pull_corrections = np.full(len(pull), DEV_PULL_CORRECTIONS)
-        if self.extra is not None:
-            pull[-1] = DEV_PULL_EXTRA
-        weights = self.start
-        if self.dev_pools is not None:
-            weights = fit(self.dev_pools[mask], self.start, pull=pull, pull_corrections=pull_corrections)
-        model = LinkModel(self.patterns, weights, self.asks, self.extra)
-        return replace(model, trees=self._grow(model, self.dev[mask])) if trees and mask.any() else model
+        return self.models([rows], trees=trees)[0]
 
-    def _grow(self, model: LinkModel, questions: "Questions") -> Trees:
-        features, start, right = [], [], []
-        for block in blocks(len(questions)):
-            some = questions[block]
+    def models(self, parts: Sequence[Bools | None], *, trees: bool = True) -> list[LinkModel]:
+        """A model by each part of the dev facts, whose features are looked at once for the trees of all models."""
+        models = [self.linear(rows) for rows in parts]
+        if not trees or not len(self.dev):
+            return models
+        grown = self._grow(models, [self._mask(rows) for rows in parts])
+        return [replace(model, trees=each) for model, each in zip(models, grown, strict=True)]
+
+    def linear(self, rows: Bools | None = None, without: str = "") -> LinkModel:
+        """The model by dev facts, or those of a mask, without trees; and without the features of a group."""
+        kept = np.array([group != without for group in self.groups], np.bool_)
+        weights = self._start(without)
+        if self.dev_pools is not None:
+            pull = np.full(len(kept), DEV_PULL)
+            if self.extra is not None:
+                pull[-1] = DEV_PULL_EXTRA
+            pools = self.dev_pools[self._mask(rows)].only(kept)
+            steps = STEPS if kept.all() else STEPS_WITHOUT
+            start = weights.only(kept)
+            some = fit(pools, start, pull=pull[kept], pull_corrections=DEV_PULL_CORRECTIONS, iterations=steps)
+            weights = some.among(kept)
+        return LinkModel(self.patterns, weights, self.asks, self.extra)
+
+    def _mask(self, rows: Bools | None) -> Bools:
+        """Which questions of dev are made of these facts."""
+        return np.ones(len(self.dev), np.bool_) if rows is None else np.asarray(rows[self.dev.fact])
+
+    def _start(self, without: str) -> Weights:
+        """The weights by the folds alone; if a group is named, learned without its features."""
+        if without not in self._starts:
+            weights = self.before
+            of_folds = np.array([group != without for group in self.groups if group != EXTRA], np.bool_)
+            if self._fold_pools is not None and not of_folds.all():
+                pools, before = self._fold_pools.only(of_folds), weights.only(of_folds)
+                some = fit(pools, before, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=STEPS_WITHOUT)
+                weights = some.among(of_folds)
+            self._starts[without] = _with_extra(weights) if self.extra is not None else weights
+        return self._starts[without]
+
+    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees]:
+        found: list[tuple[list[Features], list[Floats], list[Ints]]] = [([], [], []) for _ in models]
+        for block in blocks(len(self.dev)):
+            some = self.dev[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
-            linear = linear_scores(model.weights, rows, some.queries.r)
             offset = some.offsets(self.evidence.entities)
-            best = model.best(linear)
-            hit, place = np.nonzero(best == some.gold[:, None])
-            features.append(tree_features(rows, linear, best)[hit])
-            start.append(np.take_along_axis(linear + offset, best, 1)[hit])
-            right.append(place)
-        return grow(np.concatenate(features), np.concatenate(start), np.concatenate(right), self.seed)
+            for model, mask, (features, start, right) in zip(models, asked, found, strict=True):
+                linear = linear_scores(model.weights, rows, some.queries.r)
+                best = model.best(linear)
+                hit, place = np.nonzero((best == some.gold[:, None]) & mask[block, None])
+                features.append(tree_features(rows, linear, best)[hit])
+                start.append(np.take_along_axis(linear + offset, best, 1)[hit])
+                right.append(place)
+        trees = []
+        while found:  # what one model has learned from is let go before the next
+            told, begun, places = found.pop(0)
+            trees.append(grow(np.concatenate(told), np.concatenate(begun), np.concatenate(places), self.seed))
+        return trees
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ KBs of events do without a base model: an hour of training would add a tenth of 
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +23,7 @@ from timeplex.errors import InputError
 from timeplex.evaluation.baselines import BASELINES
 from timeplex.evaluation.metrics import link_metrics, time_scores
 from timeplex.evaluation.protocol import PUBLISHED_CODE
-from timeplex.evaluation.ranking import DirectedScorer, EntityScorer, LinkPrediction, PlacedFacts
+from timeplex.evaluation.ranking import DirectedScorer, EntityScorer, LinkPrediction, PlacedFacts, rank
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.models.base import Span
@@ -31,7 +31,7 @@ from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.patterns.base import Evidence, LinkQueries, TimeQueries
 from timeplex.patterns.dating import DateModel
 from timeplex.patterns.events import has_events
-from timeplex.patterns.ranking import EXTRA, Course, Extra, LinkModel, link_patterns
+from timeplex.patterns.ranking import EXTRA, Course, Extra, LinkModel, blocks
 from timeplex.patterns.relation_classes import relation_classes
 from timeplex.reproduce import Display, Step
 from timeplex.reproduce.records import Cell
@@ -40,8 +40,12 @@ from timeplex.training.run import TrainedRun, machine
 from timeplex.typing import Floats, Ints
 
 BASE = "timeplex-base"
-PARTS = 4
+PARTS = 3
 """Dev is cut in so many parts."""
+ENOUGH_JUDGED = 2_500
+"""Parts are judged until so many dev facts are: all parts of a small KB, one of a large one."""
+MOST_WITHOUT, MOST_WITHOUT_JUDGED = 2_000, 600
+"""From so many facts dates are learned without a pattern, and by so many dev facts it is judged: it is done often."""
 TOP = 10
 """So many spans are predicted for each fact."""
 DECODER = "expected-aeiou"
@@ -90,17 +94,23 @@ def measure_patterns(
     start, evidence = time.monotonic(), Evidence.of(kb)
     extra = None if run is None else embedding_scores(run)
     tell("learning who")
-    course = Course(kb, evidence, extra=extra, asks="begin", seed=seed)
+    course = Course(kb, evidence, extra=extra, asks="begin", seed=seed, keep=seed == 0)
     part = np.random.default_rng(1).integers(PARTS, size=len(kb.valid))
-    models = [course.model(part != each) for each in range(PARTS)]
-    tell("ranking dev")
-    stages = {
-        "linear": dev_links(kb, [replace(model, trees=None) for model in models], part),
-        "trees": dev_links(kb, models, part),
-    }
-    trees = stages["trees"]["mrr"] > stages["linear"]["mrr"]
-    final = course.model(trees=trees)
+    enough = np.cumsum(np.bincount(part, minlength=PARTS)) >= ENOUGH_JUDGED
+    judged = range(int(enough.argmax()) + 1 if enough.any() else PARTS)
+    by_all, *models = course.models([None, *(part != each for each in judged)])
     seconds = time.monotonic() - start
+    variants = {"linear": [replace(model, trees=None) for model in models], "trees": models}
+    for group in dict.fromkeys(course.groups) if seed == 0 else ():
+        tell(f"who, without {group}")
+        variants[group] = [course.linear(part != each, without=group) for each in judged]
+    tell("ranking dev")
+    some = part < len(judged)
+    ranked = pattern_ranks(kb, kb.valid[some], variants, part[some])
+    on_dev = {name: _figures(ranks) for name, ranks in ranked.items()}
+    stages = {name: on_dev.pop(name) for name in ("linear", "trees")}
+    trees = stages["trees"]["mrr"] > stages["linear"]["mrr"]
+    final = by_all if trees else replace(by_all, trees=None)
     tell("ranking test")
     parameters = final.weights.shared.size + final.weights.corrections.size
     found: dict[str, Any] = {
@@ -109,7 +119,7 @@ def measure_patterns(
         "valid_stages": stages,
         "baselines": baseline_links(kb),
     }
-    without = {"links": links_without(kb, evidence, extra, part, seed, tell)} if seed == 0 else {}
+    without = {"links": {"nothing": stages["linear"], **on_dev}} if on_dev else {}
     adjusted = False
     if has_lasting_facts(kb):
         tell("learning when")
@@ -142,41 +152,53 @@ def measure_patterns(
 # Links ----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _ByPatterns(DirectedScorer):
-    """A model of patterns as a scorer of positions on a calendar; of facts whose begin is open, or known."""
-
-    model: LinkModel
-    instants: Ints
-    is_open: bool
-
-    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
-        begin = self.instants[span[0].numpy()]
-        if self.is_open:
-            begin = np.full_like(begin, spans.OPEN_BEGIN)
-        directed = r.numpy() + (self.model.evidence.relations if direction == "subject" else 0)
-        queries = LinkQueries(given.numpy(), directed, begin, np.full(len(begin), spans.OPEN_END))
-        return torch.from_numpy(self.model.scores(queries))
-
-
 def links(kb: TemporalKB, facts: Facts, model: LinkModel) -> dict[str, float]:
     """MRR and HITS@k of facts over both directions, ranked among all entities by `published-code`."""
-    return _figures(pattern_ranks(kb, facts, model))
+    return _figures(pattern_ranks(kb, facts, {"": [model]}, np.zeros(len(facts), np.int64))[""])
 
 
-def dev_links(kb: TemporalKB, models: Sequence[LinkModel], part: Ints) -> dict[str, float]:
-    """The same of dev, each part ranked by its own model."""
-    return _figures(np.concatenate([pattern_ranks(kb, kb.valid[part == each], of) for each, of in enumerate(models)]))
+def pattern_ranks(
+    kb: TemporalKB, facts: Facts, variants: Mapping[str, Sequence[LinkModel]], part: Ints
+) -> dict[str, Floats]:
+    """The ranks of the facts' subjects and objects, in no particular order, by variant.
+
+    Each part of the facts, (n,), is ranked by the model that a variant has for it. The features of a question, which
+    cost most, are looked at once: the models have the same patterns and differ in what these count.
+    """
+    some = next(iter(variants.values()))[0]
+    last = torch.from_numpy(~kb.train.mentioned(len(kb.entities)))
+    found: dict[str, list[Floats]] = {name: [np.empty(0)] for name in variants}
+    for each in np.unique(part):
+        mine = facts[part == each]
+        task = LinkPrediction(kb, mine, kb.timeline("calendar"), PUBLISHED_CODE, [PUBLISHED_CODE.filter])
+        for direction in DIRECTIONS:
+            asked = LinkQueries.of(mine, direction, len(kb.relations))
+            allowed = task.forgiven[direction][PUBLISHED_CODE.filter]
+            for block in blocks(len(mine)):
+                rows, r = some.rows(asked[block]), asked.r[block]
+                known = {"": allowed.rows(block.start, block.stop)}
+                for name, models in variants.items():
+                    ranks = rank(
+                        _Told(torch.from_numpy(models[each].scored(rows, r))),
+                        task.queries[block],
+                        known,
+                        direction,
+                        entities=len(kb.entities),
+                        ties=PUBLISHED_CODE.ties,
+                        last=last if PUBLISHED_CODE.unseen == "last" and bool(last.any()) else None,
+                    )
+                    found[name].append(ranks[""])
+    return {name: np.concatenate(ranks) for name, ranks in found.items()}
 
 
-def pattern_ranks(kb: TemporalKB, facts: Facts, model: LinkModel) -> Floats:
-    """The ranks of the facts' subjects and objects, in no particular order."""
-    timeline, found = kb.timeline("calendar"), [np.empty(0)]
-    for is_open in (False, True):  # the protocol puts both at an instant; patterns know that one is not known
-        some = facts[facts.has_begin != is_open]
-        if len(some):
-            found += _ranks(kb, some, _ByPatterns(model, timeline.instants, is_open))
-    return np.concatenate(found)
+@dataclass(frozen=True)
+class _Told(DirectedScorer):
+    """Scores that are there already."""
+
+    scores: Tensor
+
+    def rows(self, direction: Direction, given: Tensor, r: Tensor, span: Span) -> Tensor:
+        return self.scores
 
 
 def baseline_links(kb: TemporalKB) -> dict[str, dict[str, float]]:
@@ -193,27 +215,6 @@ def _ranks(kb: TemporalKB, facts: Facts, scorer: EntityScorer) -> list[Floats]:
 def _figures(ranks: Floats) -> dict[str, float]:
     metrics = link_metrics(ranks)
     return {name: metrics[name] for name in LINK}
-
-
-def links_without(
-    kb: TemporalKB, evidence: Evidence, extra: Extra | None, part: Ints, seed: int, tell: Callable[[str], None]
-) -> dict[str, dict[str, float]]:
-    """Dev figures, cross-fitted, without trees, with each pattern left out, learned anew; and with all."""
-    names = link_patterns(evidence)
-    rows: dict[str, tuple[tuple[str, ...], Extra | None]] = {"nothing": (names, extra)}
-    if len(names) > 1:
-        rows |= {each: (tuple(name for name in names if name != each), extra) for each in names}
-    if extra is not None:
-        rows[EXTRA] = (names, None)
-    if len(rows) == 1:
-        return {}
-    found = {}
-    for row, (left, with_extra) in rows.items():
-        tell(f"who, without {row}")
-        course = Course(kb, evidence, patterns=left, extra=with_extra, asks="begin", seed=seed)
-        models = [course.model(part != each, trees=False) for each in range(PARTS)]
-        found[row] = dev_links(kb, models, part)
-    return found
 
 
 # Times ----------------------------------------------------------------------------------------------------------------
@@ -247,13 +248,15 @@ def times(kb: TemporalKB, evidence: Evidence) -> tuple[DateModel, dict[str, Any]
 def dates_without(
     kb: TemporalKB, evidence: Evidence, model: DateModel, tell: Callable[[str], None]
 ) -> dict[str, dict[str, float]]:
-    """Dev figures with each pattern left out, learned anew on train alone; and with all."""
+    """Dev figures with each pattern left out, learned anew on train alone; and with all. Both from a sample."""
     dev, found = kb.valid[kb.valid.closed], {}
+    dev = dev[np.sort(np.random.default_rng(2).permutation(len(dev))[:MOST_WITHOUT_JUDGED])]
     names = [pattern.name for pattern in model.fitted.patterns]
     for row in ("nothing", *names):
         tell(f"when, without {row}")
         left = tuple(name for name in names if name != row)
-        found[row] = {"aeiou@1": _means(_time_scores(DateModel.fit(evidence, names=left), dev))["aeiou@1"]}
+        model = DateModel.fit(evidence, names=left, most=MOST_WITHOUT)
+        found[row] = {"aeiou@1": _means(_time_scores(model, dev))["aeiou@1"]}
     return found
 
 
