@@ -24,14 +24,13 @@ from timeplex.evaluation.baselines import BASELINES
 from timeplex.evaluation.metrics import link_metrics, time_scores
 from timeplex.evaluation.protocol import PUBLISHED_CODE
 from timeplex.evaluation.ranking import DirectedScorer, EntityScorer, LinkPrediction, PlacedFacts, rank
-from timeplex.kb import spans
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.patterns.base import Evidence, LinkQueries, TimeQueries
 from timeplex.patterns.dating import DateModel
 from timeplex.patterns.events import has_events
-from timeplex.patterns.ranking import EXTRA, Course, Extra, LinkModel, blocks
+from timeplex.patterns.ranking import EXTRA, Course, LinkModel, blocks
 from timeplex.patterns.relation_classes import relation_classes
 from timeplex.reproduce import Display, Step
 from timeplex.reproduce.records import Cell
