@@ -1,6 +1,9 @@
 """How counts, spans and near names are said."""
 
-from timeplex.text import counted, did_you_mean, length, span
+import pytest
+
+import timeplex
+from timeplex.text import Describer, counted, did_you_mean, length, span
 
 
 def test_one_thing_is_not_several() -> None:
@@ -28,3 +31,11 @@ def test_near_names_are_suggested() -> None:
     assert did_you_mean("bornin", ["bornIn", "diedIn"]) == "Did you mean 'bornIn'?"
     assert did_you_mean("borIn", ["bornIn", "bornOn"], most=2) == "Did you mean 'bornIn' or 'bornOn'?"
     assert did_you_mean("xyz", ["bornIn"]) == ""
+
+
+@pytest.mark.parametrize(("unit", "said"), [("year", "Ada in 1815"), ("day", "Ada on 1815-12-10")])
+def test_a_day_is_on_and_a_year_is_in(unit: str, said: str) -> None:
+    date = said.split()[-1]
+    kb = timeplex.read([{"subject": "Ada", "relation": "bornIn", "object": "London", "begin": date, "end": date}])
+    assert kb.granularity.value == unit
+    assert Describer(kb, kb.facts).dated(0) == said.replace("Ada", "Ada bornIn London")

@@ -119,6 +119,11 @@ class Describer:
         """`Ada bornIn London (1815)`."""
         return f"{self.triple(row)} ({self.span(self.facts.begin[row], self.facts.end[row])})"
 
+    @property
+    def at(self) -> str:
+        """`in` for a year or a month, `on` for a day."""
+        return "on" if self.kb.granularity.value == "day" else "in"
+
     def dated(self, row: int) -> str:
         """A fact with the date that gaps are counted from, the begin or else the end.
 
@@ -127,4 +132,4 @@ class Describer:
         begin, end = (self.kb.date(int(side[row])) for side in self.facts.span)
         if begin is None:
             return self.triple(row) if end is None else f"{self.triple(row)} ended {end}"
-        return f"{self.triple(row)} {'in' if begin == end else 'began'} {begin}"
+        return f"{self.triple(row)} {self.at if begin == end else 'began'} {begin}"

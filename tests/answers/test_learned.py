@@ -80,6 +80,11 @@ def test_what_is_stated_is_told_as_stated(learned: Learned) -> None:
     assert answer["known"] == f"{stated[3]}–{stated[4]}"
 
 
+def test_easy_facts_do_not_make_the_intervals_of_hard_ones_narrow(learned: Learned) -> None:
+    """Most dates of this KB are sure: an interval with next to nothing in it would hold four fifths of them."""
+    assert learned.dates.level >= 0.8
+
+
 def test_a_curve_is_a_distribution_that_the_span_stands_out_of(learned: Learned) -> None:
     curve = learned.curve(*HIDDEN[0])
     assert curve.probability.sum() == pytest.approx(1)

@@ -19,7 +19,7 @@ from timeplex.text import Describer, length
 from timeplex.typing import Floats, Ints, Progress
 
 COVERAGE = 0.8
-"""The share of cases in which the interval holds the begin."""
+"""The share of cases in which the interval holds the begin, at least."""
 LEAST_CASES = 20
 """With fewer dev facts nothing is calibrated."""
 LEAST_FACTS = 20
@@ -76,7 +76,7 @@ class Dates:
             fold = calibration_maps.folds(len(cases))
             overlaps, crossed = calibration_maps.choose(raw, right, queries.r, fold, relations)
             measured = {"span overlaps gold": before_and_after(raw, crossed, right)}
-            level = _conformal_level(needed[:, 0])
+            level = max(COVERAGE, _conformal_level(needed[:, 0]))  # less, by easy cases, would fail the hard ones
         everything = Evidence.of(kb, kb.facts)
         cases_seen = len(cases) if len(cases) >= LEAST_CASES else 0
         return cls(DateModel(everything, Fitted.of(everything), model.weights), overlaps, level, cases_seen, measured)
@@ -230,7 +230,8 @@ def _sentence(describe: Describer, name: str, why: Because, r: int, row: int) ->
     unit = kb.granularity.value
     date = facts.end[row] if why.anchor == "end" else facts.begin[row]
     is_event = facts.begin[row] == facts.end[row]
-    fact = f"{describe.triple(row)} {'in' if is_event else 'ended' if why.anchor == 'end' else 'began'} "
+    word = describe.at if is_event else "ended" if why.anchor == "end" else "began"
+    fact = f"{describe.triple(row)} {word} "
     fact += describe.date(date)
     what = describe.relation(r)
     if name == "slots":
