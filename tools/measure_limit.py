@@ -1,6 +1,6 @@
 """How close to the limit are patterns? On made-up worlds, whose distributions are known: writes results/limit.json.
 
-    python tools/measure_limit.py [--facts 10000] [--seeds 1] [-o results/limit.json]
+    python tools/measure_limit.py [--facts 5000] [--seeds 1] [-o results/limit.json]
 
 A world of `timeplex.datasets.synthetic` is split at random; for each test fact the posterior over its spans, and over
 the entities that could stand in it, is computed from the train facts and the distributions that the world was drawn
@@ -622,7 +622,7 @@ def _share(limit: Floats, ours: Floats, r: Ints, relations: Sequence[str]) -> di
 def main() -> None:
     """Measure worlds, and record them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--facts", type=int, default=10_000)
+    parser.add_argument("--facts", type=int, default=5_000)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "results" / "limit.json")
     options = parser.parse_args()

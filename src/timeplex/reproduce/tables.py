@@ -10,6 +10,7 @@ from dataclasses import fields
 from importlib.resources import files
 from itertools import chain, product
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -308,6 +309,19 @@ def without(results: Results) -> str:
     return "\n\n".join(tables) or "Nothing is recorded yet."
 
 
+def limit(results: Results) -> str:
+    """How close patterns come to the best possible answers on made-up worlds."""
+    record = results.read("limit")
+    if record is None:
+        return "Nothing is recorded yet. `python tools/measure_limit.py`"
+    rows = []
+    for task, metric in (("dates", "aeIOU@1"), ("entities", "MRR")):
+        low, high = (fmean(world[task]["95 %"][side] for world in record["worlds"]) for side in (0, 1))
+        cells = [f"{100 * record[task][name]:.1f}" for name in ("limit", "ours", "share")]
+        rows.append([f"{task}, {metric}", *cells, f"{100 * low:.1f}–{100 * high:.1f}"])
+    return markdown(["", "best possible", "ours", "share", "95 %"], rows)
+
+
 def births(results: Results) -> str:
     """The likeliest years of figure 3 and appendix J."""
     recorded = results.read("figures/across-time") or {}
@@ -384,7 +398,7 @@ ALL: dict[str, Callable[..., str]] = {
 NAME = "results.md"
 PLACE = re.compile(r"^\[\[(\w+)(?: ([\w-]+))?\]\]$", re.MULTILINE)
 
-OTHERS = {each.__name__: each for each in (missing, significance, births, provenance, beyond, without)}
+OTHERS = {each.__name__: each for each in (missing, significance, births, provenance, beyond, without, limit)}
 """What stands on the page beside the tables that can be asked for."""
 
 ALT = {
