@@ -1,4 +1,4 @@
-"""The first `when` of a by-day KB, which calibrates, against the second, which finds the calibration kept.
+"""The first `when` of a by-day KB, which learns patterns, against the second, which finds them kept.
 
     python benchmarks/first_when.py [--facts 10000] [--years 10] [--json]
 
@@ -68,7 +68,9 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         run = f"{folder}/run"
-        trained = train(by_day(options.facts, options.years), run, settings=["epochs=1", "phase2.epochs=1"])
+        trained = train(
+            by_day(options.facts, options.years), run, settings=["epochs=1", "phase2.epochs=1"], patterns=False
+        )
         kb = trained.kb
         s, r, o, *_ = next(iter(kb.train))
         fact = kb.entities[s], kb.relations[r], kb.entities[o]

@@ -8,6 +8,7 @@ import pytest
 
 import timeplex
 from timeplex import Learned, TemporalKB
+from timeplex.errors import InputError
 from timeplex.patterns.base import SIDES, TimeQueries
 from timeplex.patterns.dating import DateModel, Fitted
 
@@ -159,7 +160,7 @@ def test_what_is_stated_comes_first_and_has_no_probability(learned: Learned) -> 
     hidden = learned.rank(object=o, relation=r, at=(begin + 1, begin + 1), k=4, hide_known=True)
     assert hidden["entity"].to_list() == found["entity"][1:].to_list()
     many = learned.rank(object=[o, "country 2"], relation=r, at=[(begin + 1, begin + 1)] * 2, k=5)
-    assert many.filter(pl.col("query") == 0).drop("query").equals(found.drop("query"))
+    assert many.filter(pl.col("query") == 0).drop("query", "error").equals(found.drop("query"))
 
 
 def test_shares_of_patterns_tell_candidates_apart_as_scores_do(learned: Learned) -> None:
@@ -177,3 +178,38 @@ def test_without_a_time_any_is_meant(learned: Learned) -> None:
     heads = {row[0] for row in rows() if row[1:3] == ("governs", "country 3") and row[:3] not in HIDDEN}
     assert set(answer.filter(pl.col("probability").is_null())["entity"]) == heads
     assert answer.equals(learned.rank(relation="governs", object="country 3", at="..", k=100))
+
+
+def test_one_bad_question_does_not_stop_the_others(learned: Learned) -> None:
+    people, countries = ["head 3-7", "nobody", "head 8-9", "head 1-4"], ["country 3", "country 3", "country 8", "land"]
+    found = learned.when(people, "governs", countries)
+    assert found["error"].is_not_null().to_list() == [False, True, False, True]
+    assert "unknown entity 'nobody'" in found["error"][1]
+    assert found["subject"].to_list() == people
+    assert found["begin"].is_null().to_list() == [False, True, False, True]
+    alone = learned.when([people[0], people[2]], "governs", [countries[0], countries[2]])
+    assert found[[0, 2]].equals(alone)
+    at = [1950, "soon", 1950, 1850]
+    ranked = learned.rank(object=countries, relation="governs", at=at, k=2)
+    assert ranked["query"].to_list() == [0, 0, 1, 2, 2, 3]
+    assert ranked["error"].is_null().to_list() == [True, True, False, True, True, False]
+    assert "'soon' is not a date" in ranked["error"][2]
+    assert ranked[:2].drop("error").equals(learned.rank(object="country 3", relation="governs", at=1950, k=2))
+    none = learned.when(["nobody"], "governs", "country 3")
+    assert (len(none), none["begin"][0]) == (1, None)
+    with pytest.raises(InputError, match="different lengths"):
+        learned.when(people, "governs", countries[:2])
+    with pytest.raises(InputError, match="Neither a subject nor"):
+        learned.rank(relation=["governs"])
+
+
+def test_the_future_can_be_asked_about(learned: Learned) -> None:
+    last = learned.timeline.last
+    for at in (last + 3, f"{last + 2}..", (last + 1, last + 9)):
+        found = learned.rank(object="country 3", relation="governs", at=at, k=3)
+        assert len(found) == 3
+        assert found["probability"].null_count() == 0
+    with pytest.raises(InputError, match="outside of the timeline"):
+        learned.rank(object="country 3", relation="governs", at=9999)
+    with pytest.raises(InputError, match="ends before it begins"):
+        learned.rank(object="country 3", relation="governs", at=f"{last + 9}..{last + 5}")

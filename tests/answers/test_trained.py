@@ -47,7 +47,8 @@ def test_many_questions_are_as_one_by_one(kind: str, hide: bool) -> None:
         names = table[side].to_list()
         relation, at = table["relation"], table["at"]
         many = trained.rank(**{side: names}, relation=relation, at=at, k=5, hide_known=hide)  # type: ignore[arg-type]
-        assert many.columns == ["query", "rank", "entity", "id", "probability", "known"]
+        assert many.columns == ["query", "rank", "entity", "id", "probability", "known", "error"]
+        assert many["error"].null_count() == len(many)
         for row in range(len(table)):
             one = trained.rank(**{side: names[row]}, relation=relation[row], at=at[row], k=5, hide_known=hide)  # type: ignore[arg-type]
             here = many.filter(query=row)
@@ -116,11 +117,11 @@ def test_when_of_many_is_as_of_one(kind: str) -> None:
     table = asked(trained)
     many = trained.when(table["subject"], table["relation"], table["object"])  # type: ignore[arg-type]
     columns = ["subject", "relation", "object", "begin", "end", "probability", "low", "high", "known"]
-    assert many.columns == columns
+    assert many.columns == [*columns, "error"]
     assert many["known"].null_count() == 0
     for row, (s, r, o, _) in enumerate(table.iter_rows()):
         one = trained.when(s, r, o)
-        assert one.drop("probability").row(0) == many.drop("probability").row(row)
+        assert one.drop("probability").row(0) == many.drop("probability", "error").row(row)
         assert one["probability"][0] == pytest.approx(many["probability"][row], abs=1e-5)
         assert int(one["begin"][0]) <= int(one["end"][0])
         assert int(one["low"][0]) <= int(one["high"][0])

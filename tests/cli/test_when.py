@@ -43,7 +43,7 @@ def test_when_as_json_with_reasons_and_a_picture(timeplex, run: Path, fact, tmp_
     assert again.out.endswith("The curve is drawn in when.svg.\n")
     assert f"because {found['why'][0]}" in again.out
     drawn = (tmp_path / "when.svg").read_text()
-    for words in ("80 % for the begin", "most likely", "known", fact[0]):
+    for words in ("80 % for the begin", "a further time", "known", fact[0]):
         assert words in drawn
     assert sorted(path.name for path in tmp_path.iterdir()) == ["when.png", "when.svg"]
 

@@ -184,7 +184,7 @@ def test_many_known_spans_leave_room_for_the_curve(tmp_path: Path, known: int, n
     """Layout that fails is a warning, and an error in tests."""
     stated = [(1900 + 5 * number, 1902 + 5 * number) for number in range(known)]
     when_picture(
-        Prediction("somebody wonPrize something", bump(1950, 9), (1948, 1952), (1940, 1960), stated),
+        Prediction("somebody wonPrize something", bump(1950, 9), (1948, 1952), 0.4, (1940, 1960), stated),
         tmp_path / "when.svg",
         (1890, 2000),
     )

@@ -176,10 +176,19 @@ def _conformal_level(needed: Floats) -> float:
     return float(np.sort(needed)[nth - 1]) if nth <= len(needed) else 1.0
 
 
-def reasons(kb: TemporalKB, model: DateModel, query: TimeQueries, begin: int, window: Ints, limit: int) -> list[str]:
+def reasons(
+    kb: TemporalKB,
+    model: DateModel,
+    query: TimeQueries,
+    begin: int,
+    window: Ints,
+    limit: int,
+    about: int | None = None,
+) -> list[str]:
     """The facts that speak for a begin rather than for the other instants of the window, in sentences, strongest first.
 
-    What counts is by how much a fact's share of the score is above its mean in the window.
+    What counts is by how much a fact's share of the score is above its mean in the window. `about` names an entity if
+    only its own facts are wanted.
     """
     evidence, weights = model.evidence, model.weights["begin"].of(query.r)[0].astype(float)
     instants = np.unique(np.append(window, begin))
@@ -198,7 +207,8 @@ def reasons(kb: TemporalKB, model: DateModel, query: TimeQueries, begin: int, wi
         for why in pattern.because(query, "begin", here):
             value = float(why.values @ of) - usual.get((why.row, why.anchor), 0.0)
             found.append((value, pattern.name, why))
-    best = sorted((each for each in found if each[2].row >= 0), key=lambda each: -each[0])
+    mine = (each for each in found if each[2].row >= 0 and about in (None, int(evidence.x[each[2].row])))
+    best = sorted(mine, key=lambda each: -each[0])
     told: dict[int, str] = {}
     for value, name, why in best:
         row = why.row % len(evidence)

@@ -16,7 +16,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import polars as pl
 
+from timeplex.answers.batches import of_all
 from timeplex.answers.dates import Dates, reasons
+from timeplex.answers.explain import Explanation, Part, because, explain, strength
 from timeplex.answers.kept import Keeper, digest
 from timeplex.answers.links import Links
 from timeplex.answers.rank import Coexistence, EntityQueries
@@ -25,6 +27,7 @@ from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.timeline import Timeline
+from timeplex.models.scorer import Direction
 from timeplex.patterns.base import Evidence, TimeQueries
 from timeplex.patterns.ranking import Extra
 from timeplex.text import counted
@@ -34,6 +37,8 @@ INSTANTS = 9
 """A reason for a date is compared at so many instants of the window."""
 LEAST_SHARE = 0.05
 """A pattern that changes a score by less is not told."""
+TOLD = 3
+"""So many patterns and sentences are told of each answer in a list."""
 MOST_DAYS = 100_000
 """A curve has every instant up to so many."""
 
@@ -128,9 +133,21 @@ class Learned:
         one is missing; smaller where the KB has one already, by how often such facts have company), known: the spans
         at which the KB, any split, states the answer, null if it is new. What the KB states for that time comes first,
         and has no probability; `hide_known` leaves it out.
+
+        Of many questions those that cannot be asked do not stop the others: they have a row with the reason as `error`,
+        a column that is there if any argument is a list.
         """
-        asked = self.asking.questions(relation=relation, at=at, subject=subject, object=object)
-        return self.ranked(asked, k, hide_known=hide_known)
+        if k < 1:
+            raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
+        given: dict[str, Any] = {"relation": relation, "at": at, "subject": subject, "object": object}
+        given = {name: value for name, value in given.items() if value is not None}
+
+        def answer(**asked: Any) -> pl.DataFrame:
+            return self.ranked(self.asking.questions(**asked), k, hide_known=hide_known)
+
+        if ("subject" in given) == ("object" in given):
+            return answer(**given)  # which says what is wrong
+        return of_all(answer, self.asking.questions, given, lambda table, rows: {"query": rows})
 
     def ranked(self, questions: EntityQueries, k: int = 10, *, hide_known: bool = False) -> pl.DataFrame:
         """`rank` for questions as numbers."""
@@ -147,10 +164,21 @@ class Learned:
 
         Columns: subject, relation, object (labels), begin, end (the span with the best expected aeIOU), probability
         (that it overlaps the true one), low, high (the begin lies there in 80 % of all cases), and known: the spans
-        that the KB, any split, states, null if it states none. Begin and end are then those of a further time.
+        that the KB, any split, states, null if it states none. Begin and end are then those of a further time. `error`
+        is as in `rank`.
         """
-        s, r, o = self.asking.triples(subject, relation, object)
-        return when_table(self.kb, s, r, o, self.dates.predict(TimeQueries(s, r, o)))
+
+        def answer(**asked: Any) -> pl.DataFrame:
+            s, r, o = self.asking.triples(**asked)
+            return when_table(self.kb, s, r, o, self.dates.predict(TimeQueries(s, r, o)))
+
+        given = {"subject": subject, "relation": relation, "object": object}
+        return of_all(
+            answer,
+            self.asking.triples,
+            given,
+            lambda table, rows: {name: [str(column[row]) for row in rows] for name, column in table.items()},
+        )
 
     def curve(self, subject: str, relation: str, object: str) -> Curve:
         """Pr(t is in the span): how likely each instant belongs to the fact, in sum 1."""
@@ -174,14 +202,33 @@ class Learned:
         """How often answers have company."""
         return self.links.company
 
-    def ranking_reasons(self, asked: EntityQueries, answer: int, *, shared: bool) -> list[str]:
-        """How much each pattern adds to the score of an answer, strongest first; nothing is `shared` by all answers."""
-        if shared:
-            return []
-        shares = {name: float(added[answer]) for name, added in self.links.who.shares(asked).items()}
-        strongest = sorted(shares, key=lambda name: -abs(shares[name]))
-        told = [f"{name} {shares[name]:+.2f}" for name in strongest if abs(shares[name]) >= LEAST_SHARE]
-        return [f"more than for the average entity: {', '.join(told)}"] if told else []
+    def ranking_reasons(self, asked: EntityQueries, answers: Sequence[int]) -> list[list[str]]:
+        """What speaks for each answer to one question: facts, and how much each pattern adds to its score.
+
+        Of what the KB states nothing more is told.
+        """
+        shares, told = self.links.who.shares(asked), list[list[str]]()
+        stated = self.links.who.known.stated(asked)
+        for answer in answers:
+            if answer in stated:
+                told.append([])
+                continue
+            parts = sorted((Part(name, float(each[answer])) for name, each in shares.items()), key=strength)
+            parts = [part for part in parts if abs(part.value) >= LEAST_SHARE]
+            facts = [each.sentence for each in because(self, asked, answer, parts[:TOLD])]
+            more = ", ".join(f"{part.name} {part.value:+.2f}" for part in parts)
+            told.append([*facts[:TOLD], *([f"more than for the average entity: {more}"] if parts else [])])
+        return told
+
+    def explain(
+        self, subject: str, relation: str, object: str, *, at: At = ANY_TIME, direction: Direction = "object"
+    ) -> Explanation:
+        """Why the object, or the subject, is likely as an answer at a time: what each pattern adds, and which facts.
+
+        The parts sum to the score, which is above that of the average entity. A fact that the KB states is no evidence
+        for itself.
+        """
+        return explain(self, subject, relation, object, at, direction)
 
     def note(self, of: Question = "when") -> str:
         """What a probability means."""

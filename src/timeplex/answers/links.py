@@ -1,6 +1,6 @@
 """Who answers: patterns, and the scores of a run as one more feature, with probabilities that come true."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from timeplex.kb import spans
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries
 from timeplex.patterns.loglinear import Weights
-from timeplex.patterns.ranking import EXTRA, Course, Extra, LinkModel, feature_names, link_patterns
+from timeplex.patterns.ranking import EXTRA, TREES, Course, Extra, LinkModel, feature_names, link_patterns
 from timeplex.typing import Floats, Ints, Progress
 
 
@@ -29,15 +29,17 @@ class PatternRanker(Ranker):
 
     def scores(self, questions: EntityQueries) -> torch.Tensor:
         """Scores of all entities, −∞ for those without a fact: (n, entities)."""
-        rows = self.model.scores(self._asked(questions))
+        rows = self.model.scores(self.asked(questions))
         return torch.from_numpy(rows.astype(np.float32)).index_fill_(1, self.unseen, -torch.inf)
 
-    def shares(self, questions: EntityQueries) -> dict[str, Floats]:
+    def shares(self, questions: EntityQueries, own: int = -1) -> dict[str, Floats]:
         """What each pattern adds to the score of every entity, beyond what it adds to the average one with facts.
 
-        One question; (entities,) each. Differences of their sums are differences of scores.
+        One question; (entities,) each. Differences of their sums are differences of scores. `own` is a fact, by its row
+        in the evidence, that is left out.
         """
-        asked, seen = self._asked(questions), self.model.evidence.facts.mentioned(self.model.evidence.entities)
+        asked = replace(self.asked(questions), own=np.array([own]))
+        seen = self.model.evidence.facts.mentioned(self.model.evidence.entities)
         added = self.model.rows(asked)[0] * self.model.weights.of(asked.r)[0][:, None]
         shares, first = {}, 0
         for pattern in self.model.patterns:
@@ -46,9 +48,12 @@ class PatternRanker(Ranker):
             shares[pattern.name], first = total - total[seen].mean(), last
         if self.model.extra is not None:
             shares[EXTRA] = added[first] - added[first][seen].mean()
+        if self.model.trees is not None:
+            again = self.model.scores(asked)[0] - added.sum(0)
+            shares[TREES] = again - again[seen].mean()
         return shares
 
-    def _asked(self, questions: EntityQueries) -> LinkQueries:
+    def asked(self, questions: EntityQueries) -> LinkQueries:
         """With inverse relations, and without ends where they are those of all time: nothing is known of them."""
         evidence = self.model.evidence
         r = questions.r + (evidence.relations if questions.direction == "subject" else 0)
@@ -154,6 +159,12 @@ class Links:
         chosen = np.take_along_axis(entity, first, 1)
         ranked = Ranked(chosen, best(np.inf, found.score), best(1.0, found.raw), holds & (chosen >= 0))
         return ranked, best(np.nan, probability)
+
+    def probability_of(self, questions: EntityQueries, entity: Ints) -> Floats:
+        """How likely an answer to each question is right, (n,) in and out, as `rank` says of new ones."""
+        raw, _ = self.who.raw_of(questions, entity)
+        probability = self.probabilities(raw, group(questions.r, questions.direction))
+        return probability * self.company.factor(questions, self.who.known)
 
     def _stated(self, questions: EntityQueries) -> Ints:
         """The answers that are known to hold at the time of each question, each once: (n, most), −1: no more."""

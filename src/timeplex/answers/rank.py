@@ -98,6 +98,11 @@ class KnownAnswers:
         meets = (self.facts.begin[fact] <= questions.end[query]) & (self.facts.end[fact] >= questions.begin[query])
         return query, fact, meets
 
+    def stated(self, question: EntityQueries) -> set[int]:
+        """The answers to one question that are known to hold at its time."""
+        _, fact, meets = self.of(question)
+        return set(self.answers(question.direction)[fact[meets]].tolist())
+
     def by_parts(self, questions: EntityQueries) -> Iterator[tuple[slice, Ints, Ints, Bools]]:
         """`of` for some questions at a time, so that not too many answers come at once: which, and what `of` says."""
         start, stop = self._ranges(questions)

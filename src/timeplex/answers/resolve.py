@@ -110,7 +110,8 @@ class Resolver:
         """The calendar instants that a time covers, from its begin to its end, inside the timeline.
 
         A date that is coarser than the KB's covers all that lies in it; an open side runs to the edge. A date that
-        covers nothing of the timeline is an error which says how far it reaches.
+        covers nothing of the timeline is an error which says how far it reaches, but not if it lies in the future: that
+        is as far after the last instant as the timeline is long.
         """
         if isinstance(at, tuple):
             if len(at) != 2:
@@ -131,9 +132,9 @@ class Resolver:
             from_ = self._covered(begin)[0]
         if end:
             to = self._covered(end)[1]
-        if from_ > to:
+        if end and from_ > to:
             raise InputError(f"{begin}..{end} ends before it begins.", "Give the earlier date first.")
-        return max(from_, first), min(to, last)
+        return max(from_, first), max(min(to, last), from_)
 
     def span_text(self, begin: int, end: int) -> str:
         """`2000`, `2000–2003`, `2000–`, `–2003`; ends may be open, and `no dates` means that both are."""
@@ -152,7 +153,8 @@ class Resolver:
         if parsed.state[0] != State.KNOWN:
             raise InputError(f"{quoted(text)} is not a date.", "Write it as 2000, 2000-05 or 2000-05-17.")
         first, last = (int(side[0]) for side in dates.place(parsed, self.kb.granularity))
-        if last < self.timeline.first or first > self.timeline.last:
+        future = 2 * self.timeline.last - self.timeline.first
+        if last < self.timeline.first or first > future:
             raise InputError(
                 f"{text} is outside of the timeline, which runs from {self.timeline.text(0)} to "
                 f"{self.timeline.text(-1)}.",
@@ -168,7 +170,7 @@ def columns(**given: Any) -> dict[str, list[Any]]:
     A text, a number, a date or a tuple is a single value; lists, arrays and Series are sequences. A single value, or a
     sequence of one, goes with every row of the others.
     """
-    lists = {name: list(value) if _is_column(value) else [value] for name, value in given.items()}
+    lists = {name: list(value) if is_column(value) else [value] for name, value in given.items()}
     lengths = {len(column) for column in lists.values()} - {1}
     if len(lengths) > 1:
         said = ", ".join(f"{name} {len(column)}" for name, column in lists.items())
@@ -179,7 +181,7 @@ def columns(**given: Any) -> dict[str, list[Any]]:
     return {name: column * rows if len(column) == 1 else column for name, column in lists.items()}
 
 
-def _is_column(value: object) -> bool:
+def is_column(value: object) -> bool:
     """Whether a value stands for many."""
     return not isinstance(value, str | bytes | tuple) and hasattr(value, "__len__") and hasattr(value, "__iter__")
 

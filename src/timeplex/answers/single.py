@@ -24,7 +24,6 @@ class RankAnswer:
 
     question  subject, relation, object (labels; None for what is asked for) and at: [begin, end]
     rows      the rows of `Learned.rank`, with the reasons for each as `why` if they were asked for
-    why       the reasons that all answers share, because they are about what is given
     company   the share of such facts that have company, if the KB states an answer for that time already
     """
 
@@ -32,7 +31,6 @@ class RankAnswer:
     question: dict[str, Any]
     at: str
     rows: list[dict[str, Any]]
-    why: list[str]
     company: float | None
 
     @classmethod
@@ -47,16 +45,14 @@ class RankAnswer:
     ) -> "RankAnswer":
         """Ask a single question, as `Resolver.questions` makes it; with the reasons if `explain`."""
         rows = learned.ranked(asked, k, hide_known=hide_known).drop("query").to_dicts()
-        shared: list[str] = []
-        if explain and rows:
-            numbers = [learned.kb.entities.id(row["id"]) for row in rows]
-            shared = learned.ranking_reasons(asked, numbers[0], shared=True)
-            for row, number in zip(rows, numbers, strict=True):
-                row["why"] = learned.ranking_reasons(asked, number, shared=False)
+        if explain:
+            told = learned.ranking_reasons(asked, [learned.kb.entities.id(row["id"]) for row in rows])
+            for row, why in zip(rows, told, strict=True):
+                row["why"] = why
         stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows)
         company = float(learned.company.share[asked.direction][asked.r[0]]) if stated else None
         time = learned.asking.span_text(int(asked.begin[0]), int(asked.end[0]))
-        return cls(asked.direction, _question(learned, asked), time, rows, shared, company)
+        return cls(asked.direction, _question(learned, asked), time, rows, company)
 
 
 def _question(learned: "Learned", asked: EntityQueries) -> dict[str, Any]:
@@ -140,4 +136,5 @@ class WhenAnswer:
         begin, end, low, high = self._instants("begin", "end", "low", "high")
         title = f"{self.row['subject']}  {self.row['relation']}  {self.row['object']}"
         first, last = dates.coarsen(list(self.window), self.curve.granularity, Granularity.YEAR).tolist()
-        when_picture(Prediction(title, self.curve, (begin, end), (low, high), self.known), path, (first, last))
+        found = Prediction(title, self.curve, (begin, end), self.row["probability"], (low, high), self.known)
+        when_picture(found, path, (first, last))

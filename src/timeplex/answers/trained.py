@@ -20,12 +20,10 @@ from timeplex.answers import calibration
 from timeplex.answers.calibration import Calibration, fit
 from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
-from timeplex.answers.explain import Explanation, explain
 from timeplex.answers.fill import fill
 from timeplex.answers.kept import Keeper, digest
 from timeplex.answers.learned import Learned
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
-from timeplex.answers.resolve import At
 from timeplex.answers.when import Dating
 from timeplex.errors import InputError
 from timeplex.evaluation.protocol import Protocol
@@ -122,13 +120,6 @@ class Trained(Learned):
     def dating(self) -> Dating:
         """Dating on numbers."""
         return Dating(self.run, self.calibration.when.weights)
-
-    def explain(self, subject: str, relation: str, object: str, *, at: At) -> Explanation:
-        """Why a fact has its score at a date: the parts of the score, and the training facts behind them in sentences.
-
-        A span is explained at its begin. Parts sum to the score, the reasons of a gadget sum to its part.
-        """
-        return explain(self, subject, relation, object, at)
 
     def fill(
         self,

@@ -54,7 +54,7 @@ def rank(
         found = RankAnswer.of(asked, question, k, hide_known=hide_known, explain=explain)
     if as_json:
         about = {**asked.about, **_calibration(asked.links)}
-        print_json({**about, "question": found.question, "why": found.why, "answers": found.rows})
+        print_json({**about, "question": found.question, "answers": found.rows})
     else:
         _show_ranked(found, asked)
 
@@ -70,8 +70,6 @@ def _show_ranked(found: "RankAnswer", asked: "Learned") -> None:
     headers = ["rank", found.direction, *(["id"] if asked.kb.entities.labels else []), "probability", "known"]
     cells = [[row["entity" if name == found.direction else name] for name in headers] for row in found.rows]
     print_table("", headers, cells, decimals=3)
-    for number, reason in enumerate(found.why):
-        say(f"{'' if number else 'all':>4}   {reason}")
     for row in found.rows:
         for number, reason in enumerate(row.get("why", ())):
             say(f"{'' if number else row['rank']:>4}   {reason}")
@@ -148,37 +146,42 @@ def _show_dated(found: "WhenAnswer", why: list[str]) -> None:
 
 
 def explain(
-    run: Path = options.RUN,
-    subject: str = typer.Argument(..., help="The subject: an id or a label."),
-    relation: str = typer.Argument(..., help="The relation."),
-    object_: str = typer.Argument(..., metavar="OBJECT", help="The object."),
-    at: str = typer.Option(..., metavar="DATE|FROM..TO", help="The time; a span is explained at its begin."),
+    source: str = options.RUN_OR_KB,
+    subject: str = typer.Argument(..., metavar="S", help="The subject: an id or a label."),
+    relation: str = typer.Argument(..., metavar="R", help="The relation."),
+    object_: str = typer.Argument(..., metavar="O", help="The object."),
+    at: str = typer.Option("..", metavar="DATE|FROM..TO", help="The time; else any time."),
+    of: str = typer.Option("object", help="Which of the two is explained as an answer: object or subject."),
     limit: int = typer.Option(5, "--limit", "--most", min=0, help="How many reasons to show."),
     models: list[str] = options.OWN_MODELS,
     device: str = options.DEVICE,
+    data_dir: Path | None = options.DATA_DIR,
     as_json: bool = options.JSON,
 ) -> None:
-    """Explain a score: its parts, which sum to it, and the training facts behind them.
+    """Explain why an answer is likely: what each pattern adds to its score, and the facts behind it.
 
-    Higher scores are likelier; only scores of one question can be compared. A reason says whether its fact fits what
-    the training facts of the same relations have in common.
+    The parts sum to the score; the average entity has 0. Only scores of one question can be compared.
 
-    Example: timeplex explain runs/sample "Angela Merkel" headOfGovernment Germany --at 2005
+    Example: timeplex explain sample "Angela Merkel" headOfGovernment Germany --at 2005
     """
-    trained = options.opened(run, device, models)
-    found = trained.explain(subject, relation, object_, at=at)
+    if of not in ("object", "subject"):
+        raise InputError(f"{of!r} is neither object nor subject.", "Use --of object or --of subject.")
+    asked = options.to_ask(source, data_dir, device, models)
+    asked.asking.triples(subject, relation, object_)  # an unknown name is told before anything is learned
+    asked.asking.span(at)
+    with options.learning(asked):
+        found = asked.explain(subject, relation, object_, at=at, direction="object" if of == "object" else "subject")
     if as_json:
-        print_json({**trained.about, **found.as_dict(), "reasons": found.as_dict()["reasons"][:limit]})
+        print_json({**asked.about, **found.as_dict(), "reasons": found.as_dict()["reasons"][:limit]})
         return
-    say(f"{found.question}, at {found.at}: score {found.score:.3f}, by {trained.name}")
+    likely = "" if found.probability is None else f", probability {found.probability:.2f}"
+    say(f"{found.question}, at {found.at}: score {found.score:.2f}{likely}, by {asked.name}")
     if found.note:
         say(found.note)
-    print_table("", ["part", "value"], [[part.name, part.value] for part in found.parts], decimals=3)
+    print_table("", ["part", "value"], [[part.name, part.value] for part in found.parts], decimals=2)
     for reason in found.reasons[:limit]:
-        say(f"{reason.value:+.3f}  {reason.gadget}  {reason.sentence}")
-    if not found.reasons:
-        say("No training fact stands behind the score by itself: it is the model's alone.")
-    elif len(found.reasons) > limit:
+        say(f"{reason.part}: {reason.sentence}")
+    if len(found.reasons) > limit:
         say(f"{counted(len(found.reasons) - limit, 'reason')} more: see them with --limit or --json")
 
 

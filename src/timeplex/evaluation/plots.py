@@ -138,17 +138,21 @@ def across_time_picture(facts: Sequence[FactAcrossTime], path: Path, years: Year
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted span and the interval for its begin, in calendar instants; `known` are spans that are stated."""
+    """A predicted span, how likely it overlaps the true one, and the interval for its begin, in calendar instants.
+
+    `known` are spans that are stated; the predicted one is then that of a further time.
+    """
 
     title: str
     curve: Curve
     span: tuple[int, int]
+    probability: float
     interval: tuple[int, int]
     known: Sequence[tuple[int, int]] = ()
 
 
 def when_picture(found: Prediction, path: Path, years: Years) -> None:
-    """When a fact held: Pr(t), the most likely span, the interval for its begin, and what is known already."""
+    """When a fact held: Pr(t), the likely span, the interval for its begin, and what is known already."""
     granularity, probability = found.curve.granularity, found.curve.probability
     when = _in_years(found.curve.instants, granularity)
     half = 0.5 / INSTANTS_A_YEAR[granularity]
@@ -171,12 +175,11 @@ def when_picture(found: Prediction, path: Path, years: Years) -> None:
         axes.fill_between(when, probability, color=COLOURS[0], alpha=0.12, linewidth=0)
         text = dates.write_spans([found.span], granularity)[0]
         height = [1.1 * highest] * 2
-        axes.plot(
-            edges["span"], height, color=COLOURS[1], linewidth=4, solid_capstyle="butt", label=f"most likely: {text}"
-        )
+        label = f"{'a further time' if found.known else 'most likely'}: {text}, probability {found.probability:.2f}"
+        axes.plot(edges["span"], height, color=COLOURS[1], linewidth=4, solid_capstyle="butt", label=label)
         axes.set_title(_called(found.title), pad=9)
         axes.set_xlabel("year")
-        axes.set_ylabel("probability")
+        axes.set_ylabel(f"share of each {granularity}")
         axes.locator_params(axis="x", integer=True, nbins=8)
         axes.locator_params(axis="y", nbins=5)
         axes.yaxis.grid(True)

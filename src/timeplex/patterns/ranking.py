@@ -53,7 +53,8 @@ FORGIVEN = 1024
 PULL, PULL_CORRECTIONS = 1e-5, 1e-4
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
 
-EXTRA = "embeddings"
+EXTRA, TREES = "embeddings", "trees"
+"""What the scores of a trained model, and trees, are called among the parts of a score."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +117,7 @@ class LinkModel:
         added = rows[place, :, candidates] * self.weights.of(queries.r)
         parts = dict(zip(self.features, added.T, strict=True))
         if self.trees is not None:
-            parts["trees"] = self._again(rows, linear_scores(self.weights, rows, queries.r))[place, candidates]
+            parts[TREES] = self._again(rows, linear_scores(self.weights, rows, queries.r))[place, candidates]
         return parts
 
     def best(self, linear: Floats) -> Ints:

@@ -58,6 +58,67 @@ class Rules(Pattern):
         found: Features = _scores(self.evidence.graph, self.relations, *self.cells, *columns)
         return found
 
+    def paths(self, query: LinkQueries, answer: int, most: int) -> list[tuple[list[int], int, int]]:
+        """The paths of one question to an answer, the most convincing first: their facts, hits and cases.
+
+        Of paths with the same facts the best is taken; those without a hit lead nowhere.
+        """
+        x, r, date, own = (int(each[0]) for each in (query.x, query.r, query.date, query.own))
+        ways = _ways(self.evidence.graph, self.relations, x, r, date, own, answer)
+        keys, hits, cases = self.cells
+        told: dict[tuple[int, ...], tuple[float, int, int]] = {}
+        for cell, *facts in ways.tolist():
+            slot = _slot(keys, cell)
+            hit, case = int(hits[slot]), int(cases[slot])
+            rows = tuple(row for row in facts if row >= 0)
+            if hit and hit / (case + SHRINKAGE) > told.get(rows, (0.0, 0, 0))[0]:
+                told[rows] = hit / (case + SHRINKAGE), hit, case
+        best = sorted(told.items(), key=lambda each: (-each[1][0], len(each[0]), each[0]))
+        return [(list(rows), hit, case) for rows, (_, hit, case) in best[:most]]
+
+
+@njit(cache=True)
+def _ways(links: Graph, relations: int, x: int, r: int, date: int, own: int, answer: int) -> NDArray[np.int64]:
+    """The paths of `_paths` that lead to one answer: rows (cell, facts of its steps, −1: none)."""
+    found, count = np.empty((1 << 8, 4), np.int64), 0
+    for i in range(links.start[x], links.start[x + 1]):
+        z = links.y[i]
+        if links.fact[i] == own or z == x:
+            continue
+        first = (r * relations + links.r[i]) * BUCKETS + bucket(links.bounds, date, links.date[i])
+        if z == answer:
+            if links.r[i] != r:
+                found, count = _add_way(found, count, 4 * first + 1, links.fact[i], -1, -1)
+            continue
+        if links.start[z + 1] - links.start[z] > HUB:
+            continue
+        for j in range(links.start[z], links.start[z + 1]):
+            w = links.y[j]
+            if links.fact[j] == own or w == x or w == z:  # noqa: SIM109
+                continue
+            second = (first * relations + links.r[j]) * BUCKETS + bucket(links.bounds, date, links.date[j])
+            if w == answer:
+                found, count = _add_way(found, count, 4 * second + 2, links.fact[i], links.fact[j], -1)
+                continue
+            if links.start[w + 1] - links.start[w] > HUB:
+                continue
+            low, high = edges_of(links, w, r)
+            for k in range(low, high):
+                if links.y[k] == answer and links.fact[k] != own:
+                    third = second * BUCKETS + bucket(links.bounds, date, links.date[k])
+                    found, count = _add_way(found, count, 4 * third + 3, links.fact[i], links.fact[j], links.fact[k])
+    return found[:count]
+
+
+@njit(cache=True)
+def _add_way(
+    found: NDArray[np.int64], count: int, cell: int, first: int, second: int, third: int
+) -> tuple[NDArray[np.int64], int]:
+    if count == len(found):
+        found = np.concatenate((found, np.empty_like(found)))
+    found[count, 0], found[count, 1], found[count, 2], found[count, 3] = cell, first, second, third
+    return found, count + 1
+
 
 @njit(cache=True)
 def _paths(
