@@ -64,15 +64,15 @@ def test_parts_sum_to_differences_of_scores(direction: str) -> None:
 
 
 def test_the_facts_that_lead_to_an_answer_are_told(learned: Learned) -> None:
-    found = learned.explain("person 119", "worksIn", "town 5", at=1980)
+    found = learned.explain("person 119", "worksIn", "town 5", at=1959)
     assert {part.name: part.value for part in found.parts}["rules"] > 1
     told = [reason for reason in found.reasons if reason.part == "rules"]
     assert any("person 119 livesIn town 5" in fact for reason in told for fact in reason.facts)
     assert all(": such a path led to the right answer in " in reason.sentence for reason in told)
     assert 0.5 < (found.probability or 0) <= 1
-    wrong = learned.explain("person 119", "worksIn", "town 2", at=1980)
+    wrong = learned.explain("person 119", "worksIn", "town 2", at=1959)
     assert found.score > wrong.score + 1
-    best = learned.rank(subject="person 119", relation="worksIn", at=1980, k=1).row(0, named=True)
+    best = learned.rank(subject="person 119", relation="worksIn", at=1959, k=1).row(0, named=True)
     assert (best["entity"], best["probability"]) == ("town 5", pytest.approx(found.probability, rel=1e-3))
 
 
