@@ -1,5 +1,6 @@
 #!/bin/sh
-# The demo: a model trained on real facts, a who and a when with reasons, the errors of a KB found. Under 3 minutes.
+# The demo: a model trained on real facts, who and when with reasons, dates without training, the errors of a KB found.
+# Under 3 minutes.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 rm -rf "$root/demo"
@@ -21,7 +22,14 @@ run timeplex rank run --object Argentina --relation headOfState --at 2007..2015 
 say "4. When was Gerhard Schröder head of government of Germany? (A test fact, too)"
 run timeplex when run "Gerhard Schröder" headOfGovernment Germany --explain --plot when.png
 
-say "5. What is wrong in a KB? In a copy of these facts, one in a hundred has got wrong dates"
+say "5. Without training: three facts are hidden in a copy of these, and asked for by the patterns of the others"
+run python ../tools/without.py sample hidden.csv "Italy, won, FIFA World Cup, 1982" \
+    "Los Angeles, hosted, Summer Olympics, 1984" "Helmut Kohl, headOfGovernment, Germany, 1982"
+run timeplex when hidden.csv Italy won "FIFA World Cup" --explain
+run timeplex when hidden.csv "Los Angeles" hosted "Summer Olympics" --explain
+run timeplex when hidden.csv "Helmut Kohl" headOfGovernment Germany --explain
+
+say "6. What is wrong in a KB? In a copy of these facts, one in a hundred has got wrong dates"
 run python ../tools/with_errors.py sample copy.csv
 run timeplex audit copy.csv --limit 5 --html findings.html
 

@@ -9,7 +9,7 @@ import pytest
 import timeplex
 from timeplex.auditing.audit import audit
 from timeplex.auditing.rules.unlikely_entity import LEAST_FACTS, MOST_SEVERE, WRONG, wrong_share
-from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.kb.facts import TemporalKB
 from timeplex.patterns import misfits
 from timeplex.patterns.base import Evidence
 
@@ -97,14 +97,6 @@ def test_wrong_share_falls_with_the_fit_and_counts_what_is_wrong() -> None:
 def test_wrong_share_accuses_nobody_where_stated_ones_look_like_drawn_ones() -> None:
     rng = np.random.default_rng(0)
     assert wrong_share(rng.normal(size=2000), rng.normal(size=8000)).max() < 0.25
-
-
-def test_paths_are_counted_before_they_are_walked() -> None:
-    line = Facts(*(np.array(column) for column in ([0, 1, 2], [0, 0, 0], [1, 2, 3], [1, 1, 1], [1, 1, 1])))
-    # Steps back count too: an upper bound, of 2·(3 + 5 …) walks of three steps over the edges of a line.
-    degree = np.array([1, 2, 2, 1])
-    adjacent = np.array([[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
-    assert misfits._paths(line, 4) == degree @ (adjacent @ (adjacent @ degree))
 
 
 def test_it_is_asked_only_if_one_wants_it() -> None:

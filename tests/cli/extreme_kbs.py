@@ -1,6 +1,6 @@
 """KBs at the edge of what a KB can be, and all verbs to take them through.
 
-    python -m tests.cli.extreme_kbs [NAME…] [--size 1.0] [--models timeplex]
+    python -m tests.cli.extreme_kbs [NAME…] [--size 1.0] [--models timeplex] [--plain]
 
 takes them through by hand, in full size, each verb in a process of its own, and prints exit code, seconds and peak
 memory of each.
@@ -170,6 +170,16 @@ def preparing(kb: TemporalKB, models: tuple[str, ...]) -> Iterator[list[str]]:
     yield ["tune", "kb", "-o", "search", "--trials", "1", "--model", "timeplex-base", *QUICK]
 
 
+def plain(kb: TemporalKB) -> Iterator[list[str]]:
+    """The verbs that ask the KB itself, which lies in `kb`, by its patterns: about its first fact and its last."""
+    facts = kb.to_polars()
+    for row in (0, -1):
+        _, s, r, o, begin, end = facts.row(row)
+        yield ["when", "kb", "--explain", "--json", "--", s, r, o]
+        yield ["rank", "kb", f"--subject={s}", f"--relation={r}", f"--at={begin or ''}..{end or ''}", "--explain"]
+        yield ["rank", "kb", f"--object={o}", f"--relation={r}", f"--at={begin or end or '..'}", "--json"]
+
+
 def asking(kb: TemporalKB, run: str) -> Iterator[list[str]]:
     """The verbs that ask a run, about the first fact and the last, which may be of test."""
     facts = kb.to_polars()
@@ -208,6 +218,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"Of: {', '.join(KBS)}")
     parser.add_argument("--size", type=float, default=1.0, help="Of the large ones.")
     parser.add_argument("--models", nargs="*", default=["timeplex"])
+    parser.add_argument("--plain", action="store_true", help="Only the verbs that need no training.")
     parser.add_argument("--seconds", type=float, default=600.0, help="For one verb.")
     options = parser.parse_args()
     for name in options.names or KBS:
@@ -216,6 +227,11 @@ def main() -> None:
             kb = KBS[name](options.size)
             kb.save("kb")
             print(f"\n{name}: {kb}", flush=True)
+            for arguments in plain(kb):
+                _timed(arguments, options.seconds)
+            if options.plain:
+                os.chdir("/")
+                continue
             for arguments in preparing(kb, tuple(options.models)):
                 _timed(arguments, options.seconds)
             for run in options.models:

@@ -1,12 +1,13 @@
 """KBs at the edge of what a KB can be go through every verb: an answer or a sentence, bounded memory."""
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.cli.conftest import Timeplex
-from tests.cli.extreme_kbs import DAY, FIRST_DAY, KBS, LAST_DAY, MODELS, asking, fault, kb_of, preparing
+from tests.cli.extreme_kbs import DAY, FIRST_DAY, KBS, LAST_DAY, MODELS, asking, fault, kb_of, plain, preparing
 
 from timeplex.kb.facts import TemporalKB
 
@@ -24,24 +25,24 @@ def peak_gb(*, reset: bool = False) -> float:
     return int(found[1]) / 1e6
 
 
+def faults(timeplex: Timeplex, verbs: Iterable[list[str]]) -> dict[str, str]:
+    """What is wrong with what each of some verbs says."""
+    wrong = {}
+    for arguments in verbs:
+        answer = timeplex(*arguments)
+        if found := fault(answer.code, answer.out, answer.err):
+            wrong[" ".join(arguments)] = found
+    return wrong
+
+
 def through_all(timeplex: Timeplex, name: str, model: str, size: float = SIZE) -> None:
     """Take a KB through every verb with a model."""
     before = peak_gb(reset=True)
     kb = KBS[name](size)
     kb.save("kb")
-    wrong = {}
-
-    def go(arguments: list[str]) -> None:
-        answer = timeplex(*arguments)
-        if found := fault(answer.code, answer.out, answer.err):
-            wrong[" ".join(arguments)] = found
-
-    for arguments in preparing(kb, (model,)):
-        go(arguments)
+    wrong = faults(timeplex, preparing(kb, (model,)))
     assert Path(model, "metrics.json").exists() or not len(kb.train), wrong
-    for arguments in asking(TemporalKB.load(f"{model}/kb"), model):
-        go(arguments)
-    assert not wrong
+    assert not wrong | faults(timeplex, asking(TemporalKB.load(f"{model}/kb"), model))
     assert peak_gb() - before < MOST_GB
 
 
@@ -51,6 +52,28 @@ def through_all(timeplex: Timeplex, name: str, model: str, size: float = SIZE) -
 def test_every_verb(timeplex: Timeplex, place: int) -> None:
     """With the full model and, in turns, the others; the sizes of the large ones are by hand (`extreme_kbs`)."""
     through_all(timeplex, list(KBS)[place], MODELS[place % 2 * (place // 2 % len(MODELS))])
+
+
+def through_patterns(timeplex: Timeplex, name: str, size: float = SIZE) -> None:
+    """Ask a KB by its patterns."""
+    before = peak_gb(reset=True)
+    kb = KBS[name](size)
+    kb.save("kb")
+    assert not faults(timeplex, plain(kb))
+    assert peak_gb() - before < MOST_GB
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from Linux's /proc")
+@pytest.mark.parametrize("name", KBS)
+def test_every_plain_kb(timeplex: Timeplex, name: str) -> None:
+    through_patterns(timeplex, name)
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from Linux's /proc")
+@pytest.mark.parametrize("name", ["a fact in each split", "two days, twenty thousand years apart"])
+def test_some_plain_kbs(timeplex: Timeplex, name: str) -> None:
+    through_patterns(timeplex, name)
 
 
 def test_a_timeline_that_does_not_fit_is_refused_before_it_is_made(timeplex: Timeplex) -> None:

@@ -12,7 +12,7 @@ from timeplex.kb import spans
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.split import split_randomly
 from timeplex.patterns import ranking
-from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries
+from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern, register
 from timeplex.patterns.loglinear import Weights
 from timeplex.patterns.ranking import (
     EVENT_PATTERNS,
@@ -151,7 +151,7 @@ def questions(n: int = 60) -> tuple[Questions, Features]:
     known = known + facts_of([(each, 0, each + 1, 1950, 1950) for each in range(3, n - 2)])
     every = Evidence(known, n, 1, 1890, 1950)
     features = np.arange(n, dtype=np.float32)[None, None] / n
-    return Questions.of(facts, every, every, "span")[:1], features
+    return Questions.of(facts, every, every, "span", 9, np.random.default_rng(0), in_order=True)[:1], features
 
 
 def test_answers_known_to_hold_do_not_count_against_the_right_one() -> None:
@@ -214,3 +214,36 @@ def test_not_more_questions_than_fit_in_memory(kb: TemporalKB, monkeypatch: pyte
     assert course.dev_pools is not None
     assert len(course.dev_pools) == 30
     assert np.isfinite(course.model(trees=False).weights.shared).all()
+
+
+def test_questions_with_very_many_known_answers_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty facts of one question have sixty known answers each, and sixty more questions for subjects have one."""
+    facts = facts_of([(0, 0, each, 1900, 1900) for each in range(1, 61)])
+    every = Evidence(facts, 61, 1, 1900, 1900)
+
+    def asked() -> Questions:
+        return Questions.of(facts, every, every, "span", 1000, np.random.default_rng(0))
+
+    assert len(asked()) == 120
+    monkeypatch.setattr(ranking, "MOST_ANSWERS", 600)
+    few = asked()
+    assert 5 < len(few) < 30
+    assert len(few.answer) <= 600
+
+
+def test_a_large_kb_affords_fewer_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = Evidence(facts_of([(0, 0, 1, 1900, 1900)] * 30), 2, 1, 1900, 1900)
+    walking = [PATTERNS[name](evidence) for name in ("walks", "popularity")]
+    monkeypatch.setattr(ranking, "MOST_STEPS", 100_000)
+    assert ranking.affordable(walking[1:]) == 100_000 // (2 * 7)
+    assert ranking.affordable(walking) == 100_000 // (2 * 13 + 16 * 60)
+
+
+def test_patterns_from_outside_are_used_too() -> None:
+    evidence = Evidence(facts_of([(0, 0, 1, 1900, 1905)]), 2, 1, 1900, 1905)
+    before = ranking.link_patterns(evidence)
+    try:
+        register("mine")(type("Mine", (Pattern,), {"candidate_features": ("one",), "__module__": "elsewhere"}))
+        assert ranking.link_patterns(evidence) == (*before, "mine")
+    finally:
+        PATTERNS.pop("mine", None)

@@ -181,12 +181,13 @@ class Evidence:
         return np.where(queries.own >= 0, gold, -1)
 
     @cached_property
-    def _by_date(self) -> Ints:
+    def by_date(self) -> Ints:
+        """The 2n rows by date and then by all else, so that their order does not depend on that of the facts."""
         return np.lexsort((self.y, self.x, self.r, self.end, self.begin))
 
     def rows_by(self, keys: Ints) -> Rows:
         """The 2n rows by keys (2n,) of any kind."""
-        return Rows(keys, self._by_date)
+        return Rows(keys, self.by_date)
 
     @cached_property
     def by_entity(self) -> Rows:
@@ -306,6 +307,8 @@ class Pattern:
     candidate_features: ClassVar[tuple[str, ...]] = ()
     candidate_groups: ClassVar[tuple[str, ...]] = ()
     """What each of them belongs to, where one pattern says things of several kinds; ablations leave out one kind."""
+    counts_own: ClassVar[bool] = False
+    """Whether what is counted over all facts for `candidates` has a question's own fact, too: one case of very many."""
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         self.evidence = evidence

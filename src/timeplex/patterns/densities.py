@@ -17,7 +17,7 @@ import numpy as np
 from numba import njit
 
 from timeplex.kb.dates import Granularity
-from timeplex.typing import Features, Floats, Ints
+from timeplex.typing import Codes, Features, Floats, Ints
 
 EXACT = 300
 GROWTH = 1.05
@@ -26,6 +26,8 @@ NARROW, WIDE = 2.0, 12.0
 NARROW_CASES, WIDE_CASES = 20.0, 10.0
 ANYTHING = 0.05
 SPIKES = 6
+MOST_TABLES = 2_000
+"""So many relations have densities of their own, the most frequent; all others share one."""
 BLOCK = 1024
 
 
@@ -90,6 +92,16 @@ def smoothed(counts: Floats, width: Floats) -> Features:
         narrow = (_laplace(here, NARROW) + WIDE_CASES * wide) / (cases + WIDE_CASES)
         share = (here + NARROW_CASES * narrow) / (cases + NARROW_CASES)
         table[at : at + BLOCK] = np.log((1 - ANYTHING) * share / uniform + ANYTHING)
+    return table
+
+
+def tables_of(r: Ints | Codes, relations: int) -> Ints:
+    """The table of each relation, by how often it occurs in r: (relations,), 0, 1, … in the order of their numbers."""
+    if relations <= MOST_TABLES:
+        return np.arange(relations)
+    frequent = np.argsort(-np.bincount(r, minlength=relations), kind="stable")[:MOST_TABLES]
+    table = np.full(relations, MOST_TABLES)
+    table[np.sort(frequent)] = np.arange(MOST_TABLES)
     return table
 
 

@@ -119,10 +119,10 @@ class Events(Pattern):
     def candidates(self, queries: LinkQueries) -> Features:
         """What speaks for each entity as an answer: (n, features, entities), float32."""
         found = np.zeros((len(queries), len(self.candidate_features), self.evidence.entities), np.float32)
-        kernels, skip = self._kernels(queries), self._places(queries)
+        skip = self._places(queries)
         dated = queries.date != spans.OPEN_END
         asked = (queries.x, queries.r, queries.date, dated, skip)
-        _answer(*asked, self.evidence.last - self.evidence.first + 1, kernels, self._log, self._rules, found)
+        _answer(*asked, self.evidence.last - self.evidence.first + 1, _KERNELS, self._log, self._rules, found)
         for x, rows in zip(queries.x, found, strict=True):
             popularity = rows[ROLE:STRANGER]
             popularity += 1
@@ -138,13 +138,9 @@ class Events(Pattern):
         row = np.where(queries.r < self.evidence.relations, queries.own, queries.own + len(self.evidence))
         return self._place[np.where(queries.own >= 0, row, -1)]
 
-    def _kernels(self, queries: LinkQueries) -> Features:
-        """k_τ(|Δ|) for every distance that a query can have to an event: (scales, distances)."""
-        t = self._log.active_t
-        dates = np.concatenate([queries.date[queries.date != spans.OPEN_END], t[:1], t[-1:]])
-        widest = int(dates.max() - dates.min()) if len(dates) else 0
-        kernels: Features = np.exp(-np.arange(widest + 1) / np.array(SCALES)[:, None]).astype(np.float32)
-        return kernels
+
+_KERNELS: Features = np.exp(-np.arange(104 * SCALES[-1] + 1) / np.array(SCALES)[:, None]).astype(np.float32)
+"""k_τ(|Δ|) of each τ, (scales, distances): so far that the last is 0 in single precision, as all beyond are."""
 
 
 SAME, ANY, SHARE, RULES, NEAREST, ROLE, ACTIVE, STRANGER = 0, 4, 8, 9, 11, 15, 19, 23
@@ -200,10 +196,11 @@ def _rules(evidence: Evidence, rows: Ints, log: Log) -> Rules:
     frequent = np.flatnonzero(number[log.r] >= 0)
     x, y, r, t = evidence.x[rows][frequent], log.y[frequent], number[log.r[frequent]], log.t[frequent]
     start, by_time = _starts(x, evidence.entities), np.lexsort((r, t, x))
-    _count_hits(start, y, r, t, hits)
+    _count_hits(start, y, r, t, _EDGES, hits)
     _count_cases(start, r[by_time], t[by_time], _EDGES, cases)
     each = np.arange(len(cases))
-    cases[each, len(GAPS), each] = 0
+    for counts in (hits, cases):  # an event with itself
+        counts[each, len(GAPS), each] = 0
     return Rules(number, hits, cases, np.log1p(-hits / (cases + PRIOR)).astype(np.float32))
 
 
@@ -231,45 +228,52 @@ def _bucket(gap: int) -> int:
 
 
 @njit(cache=True)
-def _count_hits(start: Ints, y: Codes, r: Codes, t: Ints, hits: Floats) -> None:
+def _count_hits(start: Ints, y: Codes, r: Codes, t: Ints, edges: Ints, hits: Floats) -> None:
     """Count all ordered pairs of two events of the same pair of entities; rows by (x, y, t)."""
+    inside = np.zeros(hits.shape[1:])
     for x in range(len(start) - 1):
         first = start[x]
         while first < start[x + 1]:
             stop = first
             while stop < start[x + 1] and y[stop] == y[first]:
                 stop += 1
-            for i in range(first, stop):
-                for j in range(first, stop):
-                    if i != j:
+            if stop - first > inside.size:
+                _slide(first, stop, r, t, edges, inside, hits)
+            else:
+                for i in range(first, stop):
+                    for j in range(first, stop):
                         hits[r[i], _bucket(t[j] - t[i]), r[j]] += 1
             first = stop
 
 
 @njit(cache=True)
 def _count_cases(start: Ints, r: Codes, t: Ints, edges: Ints, cases: Floats) -> None:
-    """Count, for every question (x, r, t), the events of x by relation and bucket; rows by (x, t, r).
+    """Count, for every question (x, r, t), the events of x by relation and bucket; rows by (x, t, r)."""
+    inside = np.zeros(cases.shape[1:])
+    for x in range(len(start) - 1):
+        _slide(start[x], start[x + 1], r, t, edges, inside, cases)
 
-    As questions come in the order of time, each bucket is a window that slides over the events of x.
+
+@njit(cache=True)
+def _slide(first: int, stop: int, r: Codes, t: Ints, edges: Ints, inside: Floats, counts: Floats) -> None:
+    """Add, for each distinct (r, t) of some rows in the order of time, all of the rows by relation and bucket.
+
+    As questions come in the order of time, each bucket is a window that slides over the rows; `inside` is for them.
     """
     windows = len(edges) + 1
-    inside = np.zeros((windows, cases.shape[2]), cases.dtype)
-    reached = np.zeros(windows, np.int64)
-    for x in range(len(start) - 1):
-        first, stop = start[x], start[x + 1]
-        inside[:] = 0
-        reached[:] = first
-        for i in range(first, stop):
-            if i > first and r[i] == r[i - 1] and t[i] == t[i - 1]:
-                continue
-            for b in range(windows):
-                # An event enters bucket b and leaves bucket b + 1 where it passes the edge between them.
-                while reached[b] < stop and (b == windows - 1 or t[reached[b]] - t[i] < edges[b]):
-                    inside[b, r[reached[b]]] += 1
-                    if b < windows - 1:
-                        inside[b + 1, r[reached[b]]] -= 1
-                    reached[b] += 1
-            cases[r[i]] += inside
+    inside[:] = 0
+    reached = np.full(windows, first)
+    for i in range(first, stop):
+        if i > first and r[i] == r[i - 1] and t[i] == t[i - 1]:
+            continue
+        for b in range(windows):
+            # An event enters bucket b and leaves bucket b + 1 where it passes the edge between them.
+            while reached[b] < stop and (b == windows - 1 or t[reached[b]] - t[i] < edges[b]):
+                inside[b, r[reached[b]]] += 1
+                if b < windows - 1:
+                    inside[b + 1, r[reached[b]]] -= 1
+                reached[b] += 1
+        counts[r[i]] += inside
 
 
 @njit(cache=True)
@@ -335,7 +339,7 @@ def _pairs(
                 gap = log.t[i] - t
                 distance = abs(gap)
                 for k in range(3):
-                    weight = kernels[k, distance]
+                    weight = kernels[k, min(distance, kernels.shape[1] - 1)]
                     sums[ANY + k] += weight
                     if same:
                         sums[SAME + k] += weight

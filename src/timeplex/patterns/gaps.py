@@ -20,13 +20,14 @@ from numba import njit
 from numpy.typing import NDArray
 
 from timeplex.kb import spans
+from timeplex.patterns import hashing
 from timeplex.patterns.base import Because, Evidence, Pattern, Rows, Side, TimeQueries, register
-from timeplex.patterns.densities import Buckets, buckets, smoothed, spikes
+from timeplex.patterns.densities import Buckets, buckets, smoothed, spikes, tables_of
 from timeplex.typing import Bools, Features, Floats, Ints
 
 HEARD = 2.5
 """So many independent experts are heard in full; more of them say no more than so many."""
-MOST_KINDS = 8_000
+MOST_KINDS = 4_000
 """Kinds with a table of their own; rarer ones share that of the relation and role alone."""
 MOST_OTHERS = 256
 """At most so many other facts of an entity are looked at, evenly spread in the order of their dates."""
@@ -48,6 +49,145 @@ class Experts:
     anchor: Ints
 
 
+@dataclass(frozen=True, eq=False)
+class GapCounts:
+    """How often gaps between the dates of facts and those of others fall into each bucket, by kind.
+
+    codes   (kinds,), sorted: the kinds that have a table of their own, the most frequent ones
+    counts  (kinds + shared tables, buckets): weighted; the shared ones, by relation and role, have all gaps of theirs
+    seen    the same, each gap counted once
+    """
+
+    codes: Ints
+    counts: Floats
+    seen: NDArray[np.int32]
+
+    @classmethod
+    def of(
+        cls, evidence: Evidence, side: Side, index: Rows, keys: Ints, rows: Ints, weight: Floats, shared: Ints
+    ) -> "GapCounts":
+        """From some rows of the evidence, each with a weight, to other rows of their keys in an index.
+
+        keys and weight (rows,); shared (2R,): the shared table of each directed relation, none if it is empty.
+        """
+        date = evidence.begin if side == "begin" else evidence.end
+        known = (date[rows] != spans.OPEN_BEGIN) & (date[rows] != spans.OPEN_END)
+        rows, weight = rows[known], weight[known]
+        start, stop = index.ranges(keys[known])
+        of = buckets(evidence.granularity)
+        others = index.place, start, stop, rows, evidence.r[rows]
+        # In the order of the index, those of a key lie side by side; to read them here and there would take most time.
+        r, begin, end = (column[index.order] for column in (evidence.r, evidence.begin, evidence.end))
+        columns = r, begin, end, 2 * evidence.relations
+        keys_of_codes, cases = _cases(*others, *columns)
+        there = keys_of_codes != -1
+        often = np.lexsort((keys_of_codes[there], -cases[there, 0]))[:MOST_KINDS]
+        codes = np.sort(keys_of_codes[there][often])
+        number = np.where(there, np.searchsorted(codes, keys_of_codes), -1)
+        inside = np.append(codes, -1)[number] == keys_of_codes
+        number = np.where(there & inside, number, -1)
+        tables = len(codes) + int(shared.max(initial=-1)) + 1
+        counts, seen = np.zeros((tables, len(of.width))), np.zeros((tables, len(of.width)), np.int32)
+        shared = np.where(shared >= 0, shared + len(codes), shared)
+        _histograms(*others, *columns, date[rows], weight, keys_of_codes, number, shared, of.of, counts, seen)
+        return cls(codes, counts, seen)
+
+
+@njit(cache=True, nogil=True)
+def _others_of(place: Ints, start: int, stop: int, row: int, found: Ints) -> int:
+    """Fill in where the other rows of a key stand, spread evenly, as `Rows.others` has them; how many there are."""
+    twin = (row + len(place) // 2) % len(place)
+    low, high = min(place[row], place[twin]), max(place[row], place[twin])
+    low_inside, high_inside = start <= low < stop, start <= high < stop
+    left = stop - start - low_inside - high_inside
+    taken = min(left, len(found))
+    for nth in range(taken):
+        at = start + nth * left // taken
+        at += low_inside and at >= low
+        at += high_inside and at >= high
+        found[nth] = at
+    return int(taken)
+
+
+@njit(cache=True, nogil=True)
+def _cases(
+    place: Ints,
+    start: Ints,
+    stop: Ints,
+    rows: Ints,
+    of: Ints,
+    r: Ints,
+    begin: Ints,
+    end: Ints,
+    directed: int,
+) -> hashing.Table:
+    """How many gaps there are of each kind, from rows of the relations `of`: a hash table by code."""
+    (keys, cases), used = hashing.empty(1), 0
+    found = np.empty(MOST_OTHERS, np.int64)
+    for at in range(len(rows)):
+        for nth in range(_others_of(place, start[at], stop[at], rows[at], found)):
+            other = found[nth]
+            for anchor in range(2):
+                if not _has(begin[other], end[other], anchor):
+                    continue
+                code = (of[at] * directed + r[other]) * 2 + anchor
+                slot = hashing.slot_of(keys, code)
+                if keys[slot] == -1:
+                    keys, cases = hashing.with_room(keys, cases, used)
+                    slot = hashing.slot_of(keys, code)
+                    keys[slot] = code
+                    used += 1
+                cases[slot, 0] += 1
+    return keys, cases
+
+
+@njit(cache=True, nogil=True)
+def _has(begin: int, end: int, anchor: int) -> bool:
+    """Whether a fact has a begin (0), or an end (1) of its own: what happened in an instant has one date."""
+    if anchor == 0:
+        return begin != spans.OPEN_BEGIN
+    return end != spans.OPEN_END and end != begin
+
+
+@njit(cache=True, nogil=True)
+def _histograms(
+    place: Ints,
+    start: Ints,
+    stop: Ints,
+    rows: Ints,
+    of: Ints,
+    r: Ints,
+    begin: Ints,
+    end: Ints,
+    directed: int,
+    date: Ints,
+    weight: Floats,
+    keys: Ints,
+    number: Ints,
+    shared: Ints,
+    bucket: Ints,
+    counts: Floats,
+    seen: NDArray[np.int32],
+) -> None:
+    """Count the gaps of each kind: in the table `number` of its slot, and in the one its relation shares."""
+    found, reach = np.empty(MOST_OTHERS, np.int64), len(bucket) // 2
+    for at in range(len(rows)):
+        for nth in range(_others_of(place, start[at], stop[at], rows[at], found)):
+            other = found[nth]
+            for anchor in range(2):
+                if not _has(begin[other], end[other], anchor):
+                    continue
+                gap = date[at] - (end[other] if anchor else begin[other])
+                cell = bucket[min(max(gap, -reach), reach) + reach]
+                kind = number[hashing.slot_of(keys, (of[at] * directed + r[other]) * 2 + anchor)]
+                if kind >= 0:
+                    counts[kind, cell] += weight[at]
+                    seen[kind, cell] += 1
+                if len(shared):
+                    counts[shared[of[at]], cell] += weight[at]
+                    seen[shared[of[at]], cell] += 1
+
+
 class GapTables:
     """Densities by kind, fitted on the facts in `counted` (all, if None); the last rows are by relation and role."""
 
@@ -56,24 +196,14 @@ class GapTables:
         self.buckets: Buckets = buckets(evidence.granularity)
         self._directed = 2 * evidence.relations
         counting = evidence.only(counted)
-        date = counting.begin if side == "begin" else counting.end
-        target = np.flatnonzero((date != spans.OPEN_BEGIN) & (date != spans.OPEN_END))
-        place, other, anchor, at = _others(counting, counting.x[target], target % max(len(counting), 1))
-        row = target[place]
-        r, other = counting.r[row], counting.r[other]
-        codes, cases = np.unique(self._code(r, other, anchor), return_counts=True)
-        self.codes = np.sort(codes[np.argsort(-cases, kind="stable")[:MOST_KINDS]])
-        first, past = counting.by_entity.ranges(counting.x[row])
+        first, past = counting.by_entity.ranges(counting.x)
         weight = 1 / np.sqrt(np.maximum(past - first - 1, 1))
-        kind, width = self.kinds(r, other, anchor), len(self.buckets.width)
-        kinds = len(self.codes) + self._directed
-        own = kind < len(self.codes)  # a rare kind has only the table of its relation and role, and counts there once
-        cell = np.concatenate([kind[own], len(self.codes) + r]) * width
-        cell += np.concatenate([(bucket := self.buckets(date[row] - at))[own], bucket])
-        counts = np.bincount(cell, np.concatenate([weight[own], weight]), kinds * width).astype(float)
-        self.table = smoothed(counts.reshape(kinds, width), self.buckets.width)
+        rows = np.arange(2 * len(counting))
+        self.by_relation = tables_of(counting.r, self._directed)
+        found = GapCounts.of(counting, side, counting.by_entity, counting.x, rows, weight, self.by_relation)
+        self.codes, self.seen = found.codes, found.seen
+        self.table = smoothed(found.counts, self.buckets.width)
         self.share = np.exp(self.table)
-        self.seen = np.bincount(cell, minlength=kinds * width).reshape(kinds, width)
 
     def _code(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
         return (r * self._directed + other) * 2 + anchor
@@ -81,10 +211,11 @@ class GapTables:
     def kinds(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
         """The row of the table for gaps between a fact of r and another of `other`, at its begin or end: (n,)."""
         code = self._code(r, other, anchor)
+        shared = len(self.codes) + self.by_relation[r]
         if len(self.codes) == 0:
-            return r
+            return shared
         where = np.minimum(np.searchsorted(self.codes, code), len(self.codes) - 1)
-        return np.where(self.codes[where] == code, where, len(self.codes) + r)
+        return np.where(self.codes[where] == code, where, shared)
 
     def experts(self, x: Ints, r: Ints, own: Ints) -> Experts:
         """What the other facts of entities x say of facts in which they have the directed relations r: (n,)."""
@@ -199,7 +330,9 @@ class Gaps(Pattern):
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         super().__init__(evidence)
-        self.tables = {side: GapTables(evidence, side, counted) for side in ("begin", "end")}
+        begin = GapTables(evidence, "begin", counted)
+        of_events = np.array_equal(evidence.facts.begin, evidence.facts.end)
+        self.tables = {"begin": begin, "end": begin if of_events else GapTables(evidence, "end", counted)}
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
         """(n, 10, instants): the five hearings of the subject's facts, then of the object's."""

@@ -26,7 +26,7 @@ from timeplex.patterns.ranking import (
     forgiven,
     linear_scores,
 )
-from timeplex.patterns.rules import HUB
+from timeplex.patterns.rules import paths_from
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
 FOLDS = 5
@@ -61,17 +61,8 @@ def too_dear(facts: Facts, entities: int, relations: int) -> bool:
     """Whether so many facts, entities or paths would take too long."""
     if relations > MOST_RELATIONS or len(facts) * entities > MOST_CELLS:
         return True
-    return _paths(facts, entities) > MOST_PATHS
-
-
-def _paths(facts: Facts, entities: int) -> float:
-    """At most so many paths of three facts are walked for all questions."""
     x, y = np.concatenate([facts.s, facts.o]), np.concatenate([facts.o, facts.s])
-    degree = np.bincount(x, minlength=entities).astype(np.float64)
-    walked = np.where(degree > HUB, 0, degree)
-    two = np.where(degree > HUB, 0, np.bincount(x, walked[y], entities))
-    three = np.bincount(x, two[y], entities)
-    return float(three[x].sum())
+    return float(paths_from(x, y, entities)[x].sum()) > MOST_PATHS
 
 
 def judge(evidence: Evidence, on_progress: Progress | None = None, seed: int = 0) -> Fits:

@@ -8,11 +8,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from timeplex.kb import spans
 from timeplex.kb.facts import pair_key
-from timeplex.patterns.base import SIDES, Because, Evidence, Pattern, Rows, Side, TimeQueries, register
+from timeplex.patterns.base import SIDES, Because, Evidence, Pattern, Side, TimeQueries, register
 from timeplex.patterns.densities import buckets, smoothed
-from timeplex.patterns.gaps import dates_of, habit, pointed, some_matches
+from timeplex.patterns.gaps import GapCounts, dates_of, habit, pointed, some_matches
 from timeplex.typing import Bools, Features, Floats, Ints
 
 
@@ -28,35 +27,27 @@ class Pairs(Pattern):
         self._index = evidence.rows_by(pair_key(evidence.x, evidence.y))
         self._codes: dict[str, Ints] = {}
         self.tables: dict[str, Features] = {}
-        self._seen: dict[str, NDArray[np.int64]] = {}
+        self._seen: dict[str, NDArray[np.int32]] = {}
         counting = evidence.only(counted)
-        facts = counting.facts
-        everything = TimeQueries.of(facts, np.arange(len(facts)))
-        index = counting.rows_by(pair_key(counting.x, counting.y))
-        place, row, anchor, at = self._others(counting, index, everything)
+        keys, rows = pair_key(counting.x, counting.y), np.arange(len(counting))
+        index, alike, alone = counting.rows_by(keys), np.ones(len(rows)), np.empty(0, np.int64)
         for side in SIDES:
-            date = (facts.begin if side == "begin" else facts.end).astype(np.int64)[place]
-            known = (date != spans.OPEN_BEGIN) & (date != spans.OPEN_END)
-            code = self._code(everything.r[place], counting.r[row], anchor)[known]
-            self._codes[side], kind = np.unique(code, return_inverse=True)
-            width = len(self._buckets.width)
-            cell = kind * width + self._buckets(date[known] - at[known])
-            counts = np.bincount(cell, minlength=len(self._codes[side]) * width).reshape(-1, width)
-            self._seen[side] = counts
-            self.tables[side] = smoothed(counts.astype(float), self._buckets.width)
+            found = GapCounts.of(counting, side, index, keys[: len(rows)], rows, alike, alone)
+            self._codes[side], self._seen[side] = found.codes, found.seen
+            self.tables[side] = smoothed(found.counts, self._buckets.width)
 
     def _code(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
         return (r * 2 * self.evidence.relations + other) * 2 + anchor
 
-    @staticmethod
-    def _others(evidence: Evidence, index: Rows, queries: TimeQueries) -> tuple[Ints, Ints, Ints, Ints]:
+    def _others(self, queries: TimeQueries) -> tuple[Ints, Ints, Ints, Ints]:
         """All (query, row of another fact of its pair as seen from its subject, 0 begin or 1 end, its date)."""
-        return dates_of(evidence, *some_matches(index, pair_key(queries.s, queries.o), queries.own))
+        keys = pair_key(queries.s, queries.o)
+        return dates_of(self.evidence, *some_matches(self._index, keys, queries.own))
 
     def _experts(self, queries: TimeQueries, side: Side) -> tuple[Ints, Ints, Ints, Ints]:
         """(query, kind, date, 0 same or 1 mirrored) of all other dates of pairs, of kinds that were seen."""
         codes = self._codes[side]
-        place, row, anchor, at = self._others(self.evidence, self._index, queries)
+        place, row, anchor, at = self._others(queries)
         if len(codes) == 0:
             return (np.empty(0, np.int64),) * 4
         code = self._code(queries.r[place], self.evidence.r[row], anchor)
@@ -76,7 +67,7 @@ class Pairs(Pattern):
     def because(self, query: TimeQueries, side: Side, at: int) -> list[Because]:
         """The fact of the pair that says most."""
         said, instant, found = self.years(query, side)[0, :, at], int(query.instants(self.evidence)[0, at]), []
-        _, row, anchor, date = self._others(self.evidence, self._index, query)
+        _, row, anchor, date = self._others(query)
         code, codes = self._code(np.repeat(query.r, len(row)), self.evidence.r[row], anchor), self._codes[side]
         for which in range(2):
             for one in np.flatnonzero((self.evidence.r[row] >= self.evidence.relations) == which):

@@ -44,11 +44,17 @@ AGAIN = 100
 """So many are ranked again by trees."""
 STEPS_WITHOUT = 30
 """Steps in which the weights get used to it that a group of features is missing."""
+STEPS_OF_WALKS = 16
+"""So many steps of walks go along every fact at most."""
 BLOCK = 32
 """Questions that are asked at once: a table of features of all entities is large."""
 
 FORGIVEN = 1024
 """Questions whose known answers are looked up at once."""
+MOST_ANSWERS = 20_000_000
+"""The known answers of all questions together: there are no more questions than have so many."""
+MOST_STEPS = 40_000_000_000
+"""All questions together take about so many steps at most, see `affordable`."""
 
 PULL, PULL_CORRECTIONS = 1e-5, 1e-4
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
@@ -192,9 +198,9 @@ class Course:
         self.report = on_progress or (lambda done, total: None)
         self.patterns = [PATTERNS[name](self.evidence) for name in patterns]
         known = replace(self.evidence, facts=self.evidence.facts + kb.valid)
-        dev = Questions.of(kb.valid, known, self.evidence, asks)
-        order = np.random.default_rng(seed).permutation(len(dev))
-        self.dev = dev[np.sort(order[:MOST_DEV_QUESTIONS])]
+        self.affordable = affordable(self.patterns)
+        most, chance = min(MOST_DEV_QUESTIONS, self.affordable), np.random.default_rng(seed)
+        self.dev = Questions.of(kb.valid, known, self.evidence, asks, most, chance, in_order=True)
         pools, self.before = self._learn_from_folds()
         self._fold_pools = pools if keep else None
         self._starts = {"": _with_extra(self.before) if extra is not None else self.before}
@@ -209,8 +215,8 @@ class Course:
         weights, pools = none, []
         for each in range(FOLDS_USED):
             evidence = self.evidence.without(fold == each)
-            questions = Questions.of(self.evidence.facts[fold == each], self.evidence, evidence, self.asks)
-            questions = questions[rng.permutation(len(questions))[: MOST_QUESTIONS // FOLDS_USED]]
+            most, facts = min(MOST_QUESTIONS, self.affordable) // FOLDS_USED, self.evidence.facts[fold == each]
+            questions = Questions.of(facts, self.evidence, evidence, self.asks, most, rng)
             patterns = [PATTERNS[name](evidence) for name in self.names]
             if each == 0:
                 few = self._pools(patterns, questions[:SCOUTS], None, others=SCOUT_POOL)
@@ -324,16 +330,31 @@ class Questions:
     seen: Bools
 
     @classmethod
-    def of(cls, facts: Facts, known: Evidence, evidence: Evidence, asks: Asks) -> "Questions":
-        """Both directions of facts, asked of the evidence; their right answers are seen in it."""
+    def of(
+        cls,
+        facts: Facts,
+        known: Evidence,
+        evidence: Evidence,
+        asks: Asks,
+        most: int,
+        chance: np.random.Generator,
+        *,
+        in_order: bool = False,
+    ) -> "Questions":
+        """Both directions of facts, asked of the evidence, at most so many by chance; right answers are seen in it."""
         pair = [LinkQueries.of(facts, direction, evidence.relations) for direction in ("object", "subject")]
         columns = (np.concatenate(each) for each in zip(*((q.x, q.r, q.begin, q.end) for q in pair), strict=True))
         queries = LinkQueries(*columns)
         gold = np.concatenate([facts.o, facts.s]).astype(np.int64)
         fact = np.tile(np.arange(len(facts)), 2)
         seen = evidence.facts.mentioned(evidence.entities)
-        told = cls(_asked(queries, asks), gold, fact, *forgiven(queries, gold, known), seen)
-        return told[np.flatnonzero(seen[gold])]
+        rows = np.flatnonzero(seen[gold])
+        rows = rows[chance.permutation(len(rows))[:most]]
+        start, stop = Index(pair_key(known.x, known.r)).ranges(pair_key(queries.x[rows], queries.r[rows]))
+        rows = rows[np.cumsum(stop - start) <= MOST_ANSWERS]
+        rows = np.sort(rows) if in_order else rows
+        queries, gold = queries[rows], gold[rows]
+        return cls(_asked(queries, asks), gold, fact[rows], *forgiven(queries, gold, known), seen)
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -404,8 +425,24 @@ def _forgiven(queries: LinkQueries, gold: Ints, known: Evidence, index: Index) -
 
 
 def link_patterns(evidence: Evidence) -> tuple[str, ...]:
-    """The patterns that rank entities best, by name: other ones if the KB tells of events than if its facts last."""
-    return EVENT_PATTERNS if events.has_events(evidence.facts) else LINK_PATTERNS
+    """The patterns that rank entities best, by name: other ones if the KB tells of events than if its facts last.
+
+    Those that are registered from outside of timeplex come last.
+    """
+    chosen = EVENT_PATTERNS if events.has_events(evidence.facts) else LINK_PATTERNS
+    kinds = PATTERNS.items()
+    return chosen + tuple(
+        name for name, kind in kinds if kind.candidate_features and not kind.__module__.startswith("timeplex.")
+    )
+
+
+def affordable(patterns: Sequence[Pattern]) -> int:
+    """How many questions can be asked in `MOST_STEPS`: each fills a table of entities, walks go along all facts."""
+    evidence = patterns[0].evidence
+    steps = evidence.entities * len(feature_names(patterns))
+    if any(pattern.name == "walks" for pattern in patterns):
+        steps += STEPS_OF_WALKS * 2 * len(evidence)
+    return max(MOST_STEPS // max(steps, 1), FOLDS_USED)
 
 
 def feature_names(patterns: Sequence[Pattern]) -> tuple[str, ...]:

@@ -18,6 +18,8 @@ from timeplex.typing import Features, Ints
 
 SHRINKAGE = 5.0
 FLOOR = 1e-3
+MOST_PARTNERS = 4096
+"""Each of more facts of one entity and relation is paired with so many of them, spread evenly."""
 
 
 @register("recurrence")
@@ -53,8 +55,10 @@ def _pairs(links: Graph, start: int, stop: int, own: int, hits: Ints, cases: Int
         r, high = links.r[low], low
         while high < stop and links.r[high] == r:
             high += 1
+        partners = min(high - low, MOST_PARTNERS)
         for i in range(low, high):
-            for j in range(low, high):
+            for nth in range(partners):
+                j = low + nth * (high - low) // partners
                 mine = own < 0 or links.fact[i] == own or links.fact[j] == own
                 if mine and links.fact[i] != links.fact[j]:
                     place = bucket(links.bounds, links.date[i], links.date[j])

@@ -16,6 +16,9 @@ over all paths that start at the entity of a known fact (x, r, g, t), without th
 is a hit or leads to an entity that is not known as an answer of (x, r, ?) at any time. Entities with more than 200
 facts are not walked through.
 
+What takes too long is thinned out evenly: facts as questions, if all together have more than `MOST_WORK` paths, and the
+first steps of longer paths from an entity with more than `MOST_PATHS`. Cells beyond `MOST_CELLS` have no confidence.
+
 For an entity c the features are log(1 + Σ confidence / ε) and log(1 + max confidence / ε) over the paths that lead to
 it, a pair for each length. The fact that a question was made of is no step of a path, nor a case of a cell.
 """
@@ -24,9 +27,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from timeplex.patterns import hashing
 from timeplex.patterns.base import Evidence, LinkQueries, Pattern, register
 from timeplex.patterns.graph import BUCKETS, Graph, bucket, edges_of
-from timeplex.typing import Features, Ints
+from timeplex.typing import Bools, Features, Floats, Ints
 
 SHRINKAGE = 5.0
 HUB = 200
@@ -34,9 +38,7 @@ HUB = 200
 FLOOR = 1e-3
 """ε: what a confidence is measured against."""
 LENGTHS = 3
-
-Cells = tuple[Ints, Ints, Ints]
-"""A hash table of cells: key (−1: free), hits, cases; its size is a power of two."""
+MOST_WORK, MOST_PATHS, MOST_CELLS = 10**9, 2**21, 2**22
 
 
 @register("rules")
@@ -46,16 +48,26 @@ class Rules(Pattern):
     candidate_features = tuple(
         f"{kind} of rules of length {n}" for n in range(1, LENGTHS + 1) for kind in ("sum", "best")
     )
+    counts_own = True
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
         self.relations = 2 * evidence.relations
-        self.cells: Cells = _count(evidence.graph, self.relations, evidence.x, evidence.r, evidence.date, evidence.y)
+        paths = paths_from(evidence.x, evidence.y, evidence.entities)
+        self.stride = np.maximum(np.ceil(paths / MOST_PATHS), 1).astype(np.int64)
+        every = max(int(np.ceil(paths[evidence.x].sum() / MOST_WORK)), 1)
+        self.asked = np.zeros(2 * len(evidence), np.bool_)
+        self.asked[evidence.by_date[::every]] = True
+        columns = evidence.x, evidence.r, evidence.date, evidence.y
+        self.cells = _count(evidence.graph, self.relations, self.stride, evidence.by_date[::every], *columns)
 
     def candidates(self, queries: LinkQueries) -> Features:
         """log(1 + Σ/ε) and log(1 + max/ε) of the confidences of paths to each entity: (n, 6, entities)."""
-        columns = (queries.x, queries.r, queries.date, queries.own, self.evidence.answers(queries))
-        found: Features = _scores(self.evidence.graph, self.relations, *self.cells, *columns)
+        evidence = self.evidence
+        row = np.where(queries.r < evidence.relations, queries.own, queries.own + len(evidence))
+        was_asked = np.append(self.asked, False)[np.where(queries.own >= 0, row, -1)]
+        columns = queries.x, queries.r, queries.date, queries.own, evidence.answers(queries)
+        found: Features = _scores(evidence.graph, self.relations, self.stride, *self.cells, *columns, was_asked)
         return found
 
     def paths(self, query: LinkQueries, answer: int, most: int) -> list[tuple[list[int], int, int]]:
@@ -120,11 +132,23 @@ def _add_way(
     return found, count + 1
 
 
+def paths_from(x: Ints, y: Ints, entities: int) -> Floats:
+    """At most so many paths of one to three facts start at each entity, by edges x – y, each in both directions."""
+    degree = np.bincount(x, minlength=entities).astype(np.float64)
+    one = 1 + np.where(degree > HUB, 0, degree)
+    two = 1 + np.where(degree > HUB, 0, np.bincount(x, one[y], entities))
+    three = np.bincount(x, two[y], entities)
+    return three.astype(np.float64)
+
+
 @njit(cache=True)
 def _paths(
-    links: Graph, relations: int, x: int, r: int, date: int, own: int, found: NDArray[np.int64]
+    links: Graph, relations: int, stride: int, x: int, r: int, date: int, own: int, found: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int]:
-    """All paths from x: rows (cell, entity it leads to) in `found`, which grows as needed, and how many there are."""
+    """All paths from x: rows (cell, entity it leads to) in `found`, which grows as needed, and how many there are.
+
+    Of the first steps, every one of so many leads on.
+    """
     count = 0
     for i in range(links.start[x], links.start[x + 1]):
         z = links.y[i]
@@ -133,7 +157,7 @@ def _paths(
         first = (r * relations + links.r[i]) * BUCKETS + bucket(links.bounds, date, links.date[i])
         if links.r[i] != r:
             found, count = _add(found, count, 4 * first + 1, z)
-        if links.start[z + 1] - links.start[z] > HUB:
+        if (i - links.start[x]) % stride or links.start[z + 1] - links.start[z] > HUB:
             continue
         for j in range(links.start[z], links.start[z + 1]):
             w = links.y[j]
@@ -163,29 +187,6 @@ def _add(found: NDArray[np.int64], count: int, cell: int, entity: int) -> tuple[
 
 
 @njit(cache=True)
-def _slot(keys: Ints, key: int) -> int:
-    """Where the key stands in the table, or would stand."""
-    slot = ((key * 0x9E3779B97F4A7C1) >> 20) & (len(keys) - 1)
-    while keys[slot] != key and keys[slot] != -1:
-        slot = (slot + 1) & (len(keys) - 1)
-    return slot
-
-
-@njit(cache=True)
-def _room(keys: Ints, hits: Ints, cases: Ints, used: int) -> Cells:
-    """The table, twice as large if it is half full."""
-    if 2 * used < len(keys):
-        return keys, hits, cases
-    size = 2 * len(keys)
-    new_keys, new_hits, new_cases = np.full(size, -1), np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for old in range(len(keys)):
-        if keys[old] != -1:
-            new = _slot(new_keys, keys[old])
-            new_keys[new], new_hits[new], new_cases[new] = keys[old], hits[old], cases[old]
-    return new_keys, new_hits, new_cases
-
-
-@njit(cache=True)
 def _know(links: Graph, x: int, r: int, known: Ints, stamp: int) -> None:
     """Mark the known answers of (x, r, ?) by a stamp."""
     low, high = edges_of(links, x, r)
@@ -194,41 +195,46 @@ def _know(links: Graph, x: int, r: int, known: Ints, stamp: int) -> None:
 
 
 @njit(cache=True)
-def _count(links: Graph, relations: int, x: Ints, r: Ints, date: Ints, gold: Ints) -> Cells:
-    """Hits and cases of every cell, over the 2n directed rows as questions."""
-    size = 1 << 16
-    keys, hits, cases = np.full(size, -1), np.zeros(size, np.int64), np.zeros(size, np.int64)
+def _count(
+    links: Graph, relations: int, stride: Ints, cases: Ints, x: Ints, r: Ints, date: Ints, gold: Ints
+) -> hashing.Table:
+    """(cases, hits) of every cell, over some of the 2n directed rows as questions."""
+    (keys, counts), used = hashing.empty(2), 0
     known = np.full(len(links.start) - 1, -1)
-    found, used, facts = np.empty((1 << 12, 2), np.int64), 0, len(x) // 2
-    for case in range(len(x)):
+    found, facts = np.empty((1 << 12, 2), np.int64), len(x) // 2
+    for case in cases:
         _know(links, x[case], r[case], known, case)
-        found, count = _paths(links, relations, x[case], r[case], date[case], case % facts, found)
+        found, count = _paths(links, relations, stride[x[case]], x[case], r[case], date[case], case % facts, found)
         for path in range(count):
             cell, c = found[path, 0], found[path, 1]
             if c != gold[case] and known[c] == case:
                 continue
-            keys, hits, cases = _room(keys, hits, cases, used)
-            slot = _slot(keys, cell)
+            slot = hashing.slot_of(keys, cell)
             if keys[slot] == -1:
+                if used == MOST_CELLS:
+                    continue
+                keys, counts = hashing.with_room(keys, counts, used)
+                slot = hashing.slot_of(keys, cell)
                 keys[slot] = cell
                 used += 1
-            cases[slot] += 1
-            hits[slot] += c == gold[case]
-    return keys, hits, cases
+            counts[slot, 0] += 1
+            counts[slot, 1] += c == gold[case]
+    return keys, counts
 
 
 @njit(cache=True)
 def _scores(
     links: Graph,
     relations: int,
+    stride: Ints,
     keys: Ints,
-    hits: Ints,
-    cases: Ints,
+    counts: Ints,
     x: Ints,
     r: Ints,
     date: Ints,
     own: Ints,
     gold: Ints,
+    was_asked: Bools,
 ) -> Features:
     """The features of all entities for each question."""
     entities = len(links.start) - 1
@@ -236,14 +242,17 @@ def _scores(
     known, totals = np.full(entities, -1), np.zeros((LENGTHS, entities))
     found = np.empty((1 << 12, 2), np.int64)
     for q in range(len(x)):
-        found, count = _paths(links, relations, x[q], r[q], date[q], own[q], found)
-        less = _own_cases(links, keys, found[:count], x[q], r[q], gold[q], known, q) if own[q] >= 0 else None
+        found, count = _paths(links, relations, stride[x[q]], x[q], r[q], date[q], own[q], found)
+        mine, of_mine = hashing.empty(2)
+        if was_asked[q]:
+            mine, of_mine = _own_cases(links, found[:count], x[q], r[q], gold[q], known, q)
         for path in range(count):
-            slot, c = _slot(keys, found[path, 0]), found[path, 1]
-            hit, case = hits[slot], cases[slot]
-            if less is not None:
-                hit, case = hit - less[path, 0], case - less[path, 1]
-            confidence, kind = hit / (case + SHRINKAGE), (found[path, 0] & 3) - 1
+            slot, own_slot = hashing.slot_of(keys, found[path, 0]), hashing.slot_of(mine, found[path, 0])
+            case, hit = counts[slot, 0], counts[slot, 1]
+            if keys[slot] != -1:
+                case, hit = case - of_mine[own_slot, 0], hit - of_mine[own_slot, 1]
+            c, kind = found[path, 1], (found[path, 0] & 3) - 1
+            confidence = hit / (case + SHRINKAGE)
             totals[kind, c] += confidence
             out[q, 2 * kind + 1, c] = max(out[q, 2 * kind + 1, c], confidence)
         for path in range(count):
@@ -257,16 +266,17 @@ def _scores(
 
 @njit(cache=True)
 def _own_cases(
-    links: Graph, keys: Ints, found: Ints, x: int, r: int, gold: int, known: Ints, stamp: int
-) -> NDArray[np.int64]:
-    """What the own fact of a question added to the (hits, cases) of the cell of each path: (paths, 2)."""
+    links: Graph, found: NDArray[np.int64], x: int, r: int, gold: int, known: Ints, stamp: int
+) -> hashing.Table:
+    """What the own fact of a question added to the (cases, hits) of the cells of its paths."""
     _know(links, x, r, known, stamp)
-    slots = np.empty(len(found), np.int64)
+    (keys, counts), used = hashing.empty(2), 0
     for path in range(len(found)):
-        slots[path] = _slot(keys, found[path, 0])
-    hits, cases = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
-    for path in range(len(found)):
-        c = found[path, 1]
-        hits[slots[path]] += c == gold
-        cases[slots[path]] += c == gold or known[c] != stamp
-    return np.stack((hits[slots], cases[slots]), axis=1)
+        cell, c = found[path, 0], found[path, 1]
+        keys, counts = hashing.with_room(keys, counts, used)
+        slot = hashing.slot_of(keys, cell)
+        used += keys[slot] == -1
+        keys[slot] = cell
+        counts[slot, 0] += c == gold or known[c] != stamp
+        counts[slot, 1] += c == gold
+    return keys, counts

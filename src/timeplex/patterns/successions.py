@@ -18,7 +18,7 @@ from numba import njit
 
 from timeplex.kb import spans
 from timeplex.patterns.base import Because, Evidence, Pattern, Side, TimeQueries, register
-from timeplex.patterns.densities import buckets, smoothed
+from timeplex.patterns.densities import buckets, smoothed, tables_of
 from timeplex.patterns.gaps import habit
 from timeplex.patterns.slots import Slots
 from timeplex.typing import Bools, Features, Floats, Ints
@@ -28,11 +28,12 @@ FEATURES = ("since begin", "since end", "until begin", "own since", "own until")
 
 
 class SuccessionTables:
-    """Densities of gaps between neighbours of a series, by directed relation: begin to begin, and end to begin."""
+    """Densities of gaps between neighbours of a series, begin to begin and end to begin; relation r has table of[r]."""
 
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         self.buckets = buckets(evidence.granularity)
         evidence = evidence.only(counted)
+        self.of = tables_of(evidence.r, 2 * evidence.relations)
         rows = np.flatnonzero(evidence.begin != spans.OPEN_BEGIN)
         rows = rows[np.lexsort((evidence.end[rows], evidence.begin[rows], evidence.r[rows], evidence.x[rows]))]
         one, two = rows[:-1], rows[1:]
@@ -48,10 +49,10 @@ class SuccessionTables:
         )
 
     def _counts(self, evidence: Evidence, one: Ints, two: Ints, date: Ints) -> Ints:
-        """How often gaps fall into each bucket: (directed relations, buckets)."""
+        """How often gaps fall into each bucket: (tables, buckets)."""
         width = len(self.buckets.width)
-        cell = evidence.r[one] * width + self.buckets(evidence.begin[two] - date[one])
-        return np.bincount(cell, minlength=2 * evidence.relations * width).reshape(-1, width)
+        cell = self.of[evidence.r[one]] * width + self.buckets(evidence.begin[two] - date[one])
+        return np.bincount(cell, minlength=(self.of.max(initial=-1) + 1) * width).reshape(-1, width)
 
 
 @njit(cache=True, nogil=True)
@@ -124,7 +125,7 @@ class Successions(Pattern):
             start, row = self.slots.others(x, r, queries.own)
             _series(
                 start,
-                r,
+                tables.of[r],
                 evidence.begin[row],
                 evidence.end[row],
                 axis,
@@ -156,7 +157,7 @@ class Successions(Pattern):
                     anchor: Side = "end" if ended else "begin"
                     gap = instant - int(evidence.end[fact] if ended else evidence.begin[fact])
                     forward = gap if neighbour < after else -gap
-                    usual = habit(self.tables.seen[anchor][int(r[0])], self.tables.buckets, forward)
+                    usual = habit(self.tables.seen[anchor][int(self.tables.of[r[0]])], self.tables.buckets, forward)
                     edges = (usual.low, usual.high) if neighbour < after else (-usual.high, -usual.low)
                     found.append(Because(fact, values, gap, anchor, usual.holds, usual.cases, *edges))
         return found

@@ -17,64 +17,71 @@ The own fact of a question is left out of all counts.
 """
 
 import numpy as np
+from numba import njit
 
-from timeplex.patterns.base import Evidence, LinkQueries, Pattern, register
-from timeplex.typing import Features, Floats, Ints
+from timeplex.patterns.base import LinkQueries, Pattern, register
+from timeplex.patterns.graph import Graph
+from timeplex.typing import Features, Floats
 
 PRIOR = 2.0
 
 
 @register("types")
 class Types(Pattern):
-    """How many facts each entity has in each role: (entities, 2R)."""
+    """The roles of each entity, as they stand in the graph of facts."""
 
     candidate_features = ("has the role", "type", "worst type", "degree", "itself")
-
-    def __init__(self, evidence: Evidence) -> None:
-        super().__init__(evidence)
-        roles = 2 * evidence.relations
-        self.facts = np.bincount(evidence.x * roles + evidence.r, minlength=evidence.entities * roles)
-        self.facts = self.facts.reshape(evidence.entities, roles)
-        self._roles: dict[int, Features] = {}
 
     def candidates(self, queries: LinkQueries) -> Features:
         """Role, lifts, degree, and whether it is x: (n, 5, entities)."""
         evidence = self.evidence
-        role = (queries.r + evidence.relations) % max(2 * evidence.relations, 1)
+        roles = 2 * evidence.relations
+        role = (queries.r + evidence.relations) % max(roles, 1)
         out = np.zeros((len(queries), 5, evidence.entities), np.float32)
+        both, each = np.empty(roles), np.empty(roles)
         for row, (asked, own) in enumerate(zip(role.tolist(), queries.own.tolist(), strict=True)):
-            out[row, :4] = self._of_all(asked) if own < 0 else self._of_role(self._without(own), asked)
+            same = row and (asked, own) == (role[row - 1], queries.own[row - 1])
+            if same:
+                out[row, :4] = out[row - 1, :4]
+            else:
+                _profiles(evidence.graph, asked, own, both, each, out[row])
         out[np.arange(len(queries)), 4, queries.x] = 1
         return out
 
-    def _of_all(self, role: int) -> Features:
-        if role not in self._roles:
-            self._roles[role] = self._of_role(self.facts, role)
-        return self._roles[role]
 
-    def _without(self, fact: int) -> Ints:
-        """The counts without one fact."""
-        facts, evidence = self.facts.copy(), self.evidence
-        for row in (fact, fact + len(evidence)):
-            facts[evidence.x[row], evidence.r[row]] -= 1
-        return facts
-
-    def _of_role(self, facts: Ints, role: int) -> Features:
-        """The features of all entities that do not depend on x: (4, entities)."""
-        has = facts > 0
-        lift = _lift(has, role)
-        other = np.delete(has, role, axis=1)
-        lift = np.delete(lift, role)
-        number = other.sum(1)
-        mean = np.where(number > 0, other @ lift / np.maximum(number, 1), 0)
-        worst = np.where(number > 0, np.where(other, lift, np.inf).min(1, initial=np.inf), 0)
-        return np.stack([has[:, role], mean, worst, np.log1p(facts.sum(1))]).astype(np.float32)
-
-
-def _lift(has: np.ndarray, role: int) -> Floats:
-    """lift(q → role) of each role q: (2R,)."""
-    entities = has.any(1).sum()
-    share = (has[:, role].sum() + 1) / (entities + 2)
-    both, each = has[has[:, role]].sum(0), has.sum(0)
-    lift: Floats = np.log((both + PRIOR * share) / (each + PRIOR) / share)
-    return lift
+@njit(cache=True)
+def _profiles(links: Graph, role: int, own: int, both: Floats, each: Floats, out: Features) -> None:
+    """Fill the features of all entities that do not depend on x: out (5, entities), which is 0 before."""
+    entities = len(links.start) - 1
+    seen = 0
+    both[:] = 0
+    each[:] = 0
+    for c in range(entities):
+        low, high = links.start[c], links.start[c + 1]
+        facts = 0
+        for i in range(low, high):
+            facts += links.fact[i] != own
+            if links.r[i] == role and links.fact[i] != own:
+                out[0, c] = 1
+        out[3, c] = np.log1p(facts)
+        seen += facts > 0
+        last = -1
+        for i in range(low, high):
+            if links.fact[i] != own and links.r[i] != last:
+                last = links.r[i]
+                each[last] += 1
+                both[last] += out[0, c]
+    share = (each[role] + 1) / (seen + 2)
+    lift = np.log((both + PRIOR * share) / (each + PRIOR) / share)
+    for c in range(entities):
+        last, number, total, worst = -1, 0, 0.0, np.inf
+        for i in range(links.start[c], links.start[c + 1]):
+            if links.fact[i] != own and links.r[i] != last:
+                last = links.r[i]
+                if last != role:
+                    number += 1
+                    total += lift[last]
+                    worst = min(worst, lift[last])
+        if number:
+            out[1, c] = total / number
+            out[2, c] = worst

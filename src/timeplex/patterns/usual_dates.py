@@ -4,7 +4,7 @@ import numpy as np
 
 from timeplex.kb import spans
 from timeplex.patterns.base import SIDES, Evidence, Pattern, Side, TimeQueries, register
-from timeplex.patterns.densities import smoothed
+from timeplex.patterns.densities import smoothed, tables_of
 from timeplex.typing import Bools, Features, Ints
 
 
@@ -17,13 +17,15 @@ class UsualDates(Pattern):
     def __init__(self, evidence: Evidence, counted: Bools | None = None) -> None:
         super().__init__(evidence)
         facts, self._axis = evidence.facts, evidence.axis
+        counting = facts.r if counted is None else facts.r[counted]
+        self.of = tables_of(counting, evidence.relations)
         self.tables: dict[str, Features] = {}
         for side in SIDES:
             date = (facts.begin if side == "begin" else facts.end).astype(np.int64)
             known = (date != spans.OPEN_BEGIN) & (date != spans.OPEN_END)
             known = known if counted is None else known & counted
-            cell = facts.r[known].astype(np.int64) * len(self._axis) + self._cells(date[known])
-            counts = np.bincount(cell, minlength=evidence.relations * len(self._axis))
+            cell = self.of[facts.r[known]] * len(self._axis) + self._cells(date[known])
+            counts = np.bincount(cell, minlength=(self.of.max(initial=-1) + 1) * len(self._axis))
             self.tables[side] = smoothed(
                 counts.reshape(-1, len(self._axis)).astype(float), evidence.width.astype(float)
             )
@@ -34,4 +36,6 @@ class UsualDates(Pattern):
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
         """(n, 1, instants)."""
-        return self.tables[side][queries.r[:, None, None], self._cells(queries.instants(self.evidence))[:, None]]
+        return self.tables[side][
+            self.of[queries.r][:, None, None], self._cells(queries.instants(self.evidence))[:, None]
+        ]
