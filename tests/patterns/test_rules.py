@@ -104,3 +104,16 @@ def test_entities_with_very_many_facts_are_not_walked_through() -> None:
 
     assert reached(200)
     assert not reached(201)
+
+
+def test_the_fact_that_is_asked_for_is_no_step_of_its_own_case() -> None:
+    """Ten have both parts of a set, of which the first part has a second and a third; one has the first part alone."""
+    first, second, third, person = range(0, 33, 3), range(1, 33, 3), range(2, 33, 3), range(33, 44)
+    rows = [
+        (person[n], 0, part[n], 1900, 1900) for n in range(11) for part in (first, second) if n < 10 or part is first
+    ]
+    rows += [(first[n], 1, part[n], 1900, 1900) for n in range(11) for part in (second, third)]
+    evidence = Evidence(facts_of(rows), 44, 2, 1900, 1900)
+    query = LinkQueries(*(np.array([value]) for value in (person[10], 0, 1900, 1900)))
+    # Cases: for the second part of each of the ten, a path to it and one to the third part.
+    assert Rules(evidence).candidates(query)[0, 2, second[10]] == np.float32(log1p(10 / 25 / 1e-3))
