@@ -12,7 +12,7 @@ import polars as pl
 from timeplex.auditing.base import Found
 from timeplex.auditing.case import AuditContext
 from timeplex.errors import InputError
-from timeplex.kb.facts import SPLITS, to_pandas
+from timeplex.kb.facts import SPLITS, Facts, split_key, to_pandas
 from timeplex.kb.readers import suffix
 from timeplex.kb.readers.packed import file_bytes, parquet_frame, shown, unpacked_limit
 from timeplex.kb.store import without_formulas
@@ -34,6 +34,8 @@ SCHEMA = pl.Schema(
         "begin": pl.String,
         "end": pl.String,
         "split": pl.String,
+        "file": pl.String,  # and line of the source: null where they are not known
+        "line": pl.Int64,
         "fact": pl.String,  # written out, with labels
         "message": pl.String,
         "support": pl.String,  # "2,214 of 2,216"; null for what is no matter of counting
@@ -171,6 +173,7 @@ def _table(case: AuditContext, found: Found) -> pl.DataFrame:
             "begin": [case.date(date) if stated else None for date, stated in zip(of.begin, known[0], strict=True)],
             "end": [case.date(date) if stated else None for date, stated in zip(of.end, known[1], strict=True)],
             "split": [SPLITS[number] for number in case.split[found.fact]],
+            **_origin(case, of),
             "fact": [case.fact(row) for row in found.fact.tolist()],
             "message": found.messages,
             "support": [
@@ -186,6 +189,16 @@ def _table(case: AuditContext, found: Found) -> pl.DataFrame:
         },
         schema=SCHEMA,
     )
+
+
+def _origin(case: AuditContext, facts: Facts) -> dict[str, list[str | None] | list[int | None]]:
+    """The file and the line of facts, null where the KB does not know them."""
+    source = np.full(len(facts), -1) if facts.source is None else facts.source
+    file, line = split_key(source)
+    known = ((source >= 0) & (file < len(case.kb.files))).tolist()
+    pairs = zip(file.tolist(), line.tolist(), known, strict=True)
+    placed = [(case.kb.files[number], at) if is_known else (None, None) for number, at, is_known in pairs]
+    return {"file": [name for name, _ in placed], "line": [at for _, at in placed]}
 
 
 def read_earlier(source: str | Path | pl.DataFrame) -> pl.DataFrame:

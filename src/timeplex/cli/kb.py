@@ -414,7 +414,8 @@ def _show_findings(found: "Findings", seconds: float, limit: int) -> None:
     shown = found.frame.filter(pl.col("rank").rank("dense") <= limit)
     for (rank,), rows in shown.group_by("rank", maintain_order=True):
         first = rows.row(0, named=True)
-        say(f"{rank:>3}  {first['suspicion']:.2f}  {first['fact']}")
+        place = "" if first["line"] is None else f"  ({first['file']}, line {first['line']:,})"
+        say(f"{rank:>3}  {first['suspicion']:.2f}  {first['fact']}{place}")
         for row in rows.iter_rows(named=True):
             support = "" if row["support"] is None else f" [{row['support']}]"
             say(f"           {row['rule']}: {row['message']}{support}")

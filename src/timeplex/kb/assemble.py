@@ -18,7 +18,7 @@ from timeplex.kb import date_spellings, dates, spans
 from timeplex.kb.date_forms import iso
 from timeplex.kb.date_spellings import USUAL, DateStyle, Decided, placeholders
 from timeplex.kb.dates import Dates, Granularity, State
-from timeplex.kb.facts import SPLITS, Facts, TemporalKB
+from timeplex.kb.facts import SPLITS, Facts, TemporalKB, pair_key
 from timeplex.kb.names import Alike, Names, best_spellings, encode
 from timeplex.kb.problems import BOTH_ENDS, SCHEMA, Action, Kind, Problems
 from timeplex.text import counted
@@ -73,7 +73,7 @@ def assemble(
     _note_decision(rows, both, decided, granularity)
     first, last = _spans(rows, (s, r, o), both, granularity)
     _report_implausible(rows, both, (first, last), granularity)
-    facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32))
+    facts = Facts(s, r, o, first.astype(np.int32), last.astype(np.int32), source=rows.source)
     chosen = _first_copies(rows, facts)
     splits = {
         split: facts if (mine := chosen & (rows.split == number)).all() else facts[np.flatnonzero(mine)]
@@ -87,6 +87,7 @@ def assemble(
         splits,
         replace(rows.problems(), alike=alike + alike_too),
         name,
+        tuple(table.source for table in tables),
     )
 
 
@@ -119,6 +120,16 @@ class _Rows:
     def is_event(self) -> Bools:
         """Which rows come from a table with one date a row."""
         return np.array([table.events for table in self.tables]).take(self.frame["table"])
+
+    @property
+    def source(self) -> Ints:
+        """The file and the line of each row, as `Facts` keeps them."""
+        of, position = self.frame["table"].to_numpy(), self.frame["position"].to_numpy()
+        line = np.zeros(len(of), np.int64)
+        for number, table in enumerate(self.tables):
+            mine = of == number
+            line[mine] = table.rows["line"].to_numpy()[position[mine]]
+        return pair_key(of, line)
 
     def report(
         self,

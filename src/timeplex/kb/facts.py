@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,9 @@ class Facts:
 
     s and o number entities, r numbers relations; begin and end are calendar instants (`dates`), or
     `spans.OPEN_BEGIN` and `spans.OPEN_END` where unknown.
+
+    `source`, if it is known, says where each fact was read: `pair_key(file, line)`, shape (n,), files being numbered as
+    in `TemporalKB.files`; −1 where it is not known.
     """
 
     s: Codes
@@ -88,12 +91,18 @@ class Facts:
     o: Codes
     begin: Codes
     end: Codes
+    source: Ints | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         for name in FACT:
-            column = np.ascontiguousarray(getattr(self, name), np.int32).view()
-            column.flags.writeable = False
-            object.__setattr__(self, name, column)
+            self._keep(name, np.int32)
+        if self.source is not None:
+            self._keep("source", np.int64)
+
+    def _keep(self, name: str, dtype: type[np.signedinteger]) -> None:
+        column = np.ascontiguousarray(getattr(self, name), dtype).view()
+        column.flags.writeable = False
+        object.__setattr__(self, name, column)
 
     @classmethod
     def empty(cls) -> "Facts":
@@ -105,13 +114,20 @@ class Facts:
 
     def __getitem__(self, rows: Any) -> "Facts":
         """The facts at the given rows (a slice, row numbers or a mask)."""
-        return Facts(*(column[rows] for column in self.columns))
+        source = None if self.source is None else self.source[rows]
+        return Facts(*(column[rows] for column in self.columns), source=source)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int, int]]:
         return zip(*(column.tolist() for column in self.columns), strict=True)
 
     def __add__(self, other: "Facts") -> "Facts":
-        return Facts(*map(np.concatenate, zip(self.columns, other.columns, strict=True)))
+        columns = map(np.concatenate, zip(self.columns, other.columns, strict=True))
+        known = self.source is not None or other.source is not None
+        return Facts(*columns, source=np.concatenate([self._sources, other._sources]) if known else None)
+
+    @property
+    def _sources(self) -> Ints:
+        return np.full(len(self), -1) if self.source is None else self.source
 
     @property
     def columns(self) -> tuple[Codes, Codes, Codes, Codes, Codes]:
@@ -207,7 +223,7 @@ class TemporalKB:
     """A temporal knowledge base: facts (s, r, o, [begin, end]) in splits, with the names of everything.
 
     Two KBs are equal if they say the same: the same named facts in each split (in any order), the same
-    labels and granularity. What was odd in the input is in `problems`.
+    labels and granularity. What was odd in the input is in `problems`, and `files` names what `Facts.source` numbers.
     """
 
     entities: Names
@@ -216,6 +232,7 @@ class TemporalKB:
     splits: Mapping[str, Facts]
     problems: Problems
     name: str = "kb"
+    files: tuple[str, ...] = ()
 
     @property
     def train(self) -> Facts:

@@ -1,6 +1,7 @@
 """A KB as a folder with a manifest of checksums, or as plain files.
 
-facts.parquet       split, s, r, o, begin, end (null where open)
+facts.parquet       split, s, r, o, begin, end (null where open), and where it was read: file (a place in the list of
+                    kb.json) and line; null where that is not known, as in all of an older folder
 entities.parquet    name, label (null where the name is its own label)
 relations.parquet   the same
 problems.parquet    what was odd in the input
@@ -22,6 +23,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import polars as pl
 from pydantic import Field
 
@@ -32,12 +34,14 @@ from timeplex.files import FORMAT as FORMAT
 from timeplex.files import MANIFEST as MANIFEST
 from timeplex.kb import dates, spans
 from timeplex.kb.dates import Granularity
-from timeplex.kb.facts import Facts, TemporalKB
+from timeplex.kb.facts import Facts, TemporalKB, pair_key, split_key
 from timeplex.kb.names import Names, increasing
 from timeplex.kb.problems import FACT, SCHEMA, TOLD, Action, Kind, Problems, Unlisted
 from timeplex.kb.readers.packed import declared_sizes, parquet_frame
+from timeplex.typing import Ints
 
 FACTS = {"s": pl.Int32, "r": pl.Int32, "o": pl.Int32, "begin": pl.Int32, "end": pl.Int32, "split": pl.String}
+ORIGIN = {"file": pl.Int32, "line": pl.Int32}
 NAMES = {"name": pl.String, "label": pl.String}
 
 Schema = Mapping[str, type[pl.DataType] | pl.DataType]
@@ -65,6 +69,7 @@ class Description(Record):
     entities: Count
     relations: Count
     unlisted: tuple[Unlisted, ...] = ()
+    files: tuple[Annotated[str, Field(max_length=10_000)], ...] = ()
 
 
 def table(content: bytes, source: object, schema: Schema, newer: Sequence[str] = ()) -> pl.DataFrame:
@@ -104,10 +109,26 @@ def splits(frame: pl.DataFrame, said: Description, source: object) -> dict[str, 
     agreed = {split: number for split, number in said.splits.items() if number} == counts
     _require(agreed, source, "has other numbers of facts in its splits than kb.json says")
     _within_bounds(frame, said, source)
+    placed = _within(frame["file"].drop_nulls(), 0, len(said.files) - 1) and bool(
+        (frame["line"].drop_nulls() >= 0).all()
+    )
+    _require(placed, source, "has a fact from a file, or a line, that there is not")
     closed = frame.with_columns(pl.col("begin").fill_null(spans.OPEN_BEGIN), pl.col("end").fill_null(spans.OPEN_END))
     _require(bool((closed["begin"] <= closed["end"]).all()), source, "has a fact that ends before it begins")
     parts = {split: closed.filter(pl.col("split") == split) for split in said.splits}
-    return {split: Facts(*(part[name].to_numpy() for name in FACT)) for split, part in parts.items()}
+    return {
+        split: Facts(*(part[name].to_numpy() for name in FACT), source=_sources(part, said))
+        for split, part in parts.items()
+    }
+
+
+def _sources(part: pl.DataFrame, said: Description) -> Ints | None:
+    """Where the facts were read; None if that is not known of any."""
+    if not said.files:
+        return None
+    known = part["file"].is_not_null() & part["line"].is_not_null()
+    file, line = (part[name].fill_null(0).to_numpy() for name in ORIGIN)
+    return np.where(known.to_numpy(), pair_key(file, line), -1)
 
 
 def problems(frame: pl.DataFrame, said: Description, source: object) -> Problems:
@@ -177,6 +198,8 @@ def save(kb: TemporalKB, folder: Path) -> None:
         "entities": len(kb.entities),
         "relations": len(kb.relations),
     }
+    if kb.files:
+        description["files"] = list(kb.files)
     if kb.problems.unlisted:
         description["unlisted"] = [asdict(more) for more in kb.problems.unlisted]
     contents = {
@@ -202,7 +225,7 @@ def load(folder: Path) -> TemporalKB:
 
     entities, named = read("entities.parquet", NAMES)
     relations, called = read("relations.parquet", NAMES)
-    facts, stated = read("facts.parquet", FACTS)
+    facts, stated = read("facts.parquet", {**FACTS, **ORIGIN}, tuple(ORIGIN))
     listed, odd = read("problems.parquet", SCHEMA, FACT)
     return TemporalKB(
         names(entities, said.entities, named),
@@ -211,6 +234,7 @@ def load(folder: Path) -> TemporalKB:
         splits(facts, said, stated),
         problems(listed, said, odd),
         said.name,
+        said.files,
     )
 
 
@@ -242,10 +266,20 @@ def _facts_frame(kb: TemporalKB) -> pl.DataFrame:
             pl.lit(split).alias("split"),
             pl.col("begin").replace(spans.OPEN_BEGIN, None),
             pl.col("end").replace(spans.OPEN_END, None),
+            **(_origin(facts) if kb.files else {}),
         )
         for split, facts in kb.splits.items()
     ]
     return pl.concat(frames)
+
+
+def _origin(facts: Facts) -> dict[str, pl.Series]:
+    """The columns that say where facts were read, null where that is not known."""
+    source = np.full(len(facts), -1) if facts.source is None else facts.source
+    known = pl.Series(source >= 0)
+    columns = zip(ORIGIN, split_key(np.maximum(source, 0)), strict=True)
+    null = pl.Series([None], dtype=pl.Int32)
+    return {name: pl.Series(numbers.astype(np.int32)).zip_with(known, null) for name, numbers in columns}
 
 
 def _names_frame(names: Names) -> pl.DataFrame:
