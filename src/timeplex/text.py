@@ -60,8 +60,20 @@ def span(begin: str | None, end: str | None) -> str:
     return begin if begin is not None and begin == end else f"{begin or ''}–{end or ''}"
 
 
+COARSER = {"day": ((730.5, 365.25, "year"), (61, 30.4375, "month")), "month": ((24, 12, "year"),)}
+"""From how many of a unit on how many of them make one of a coarser unit: nobody thinks in 36,403 days."""
+
+
 def length(number: float, unit: str) -> str:
-    """A length of time: `1 year`, `28 years`, `3.5 months`."""
+    """A length of time, in the unit that people would use: `1 year`, `28 years`, `3.5 months`, `45 days`."""
+    for least, of, coarser in COARSER.get(unit, ()):
+        if abs(number) >= least:
+            return exactly(number / of, coarser)
+    return exactly(number, unit)
+
+
+def exactly(number: float, unit: str) -> str:
+    """A length of time in its own unit: `1,461 days`."""
     text = _number(number)
     return f"{text} {unit}{'' if text == '1' else 's'}"
 
@@ -97,6 +109,19 @@ class Describer:
     def length(self, number: float) -> str:
         """A number of instants: `1 year`, `28 years`."""
         return length(number, self.kb.granularity.value)
+
+    def lengths(self, low: float, high: float) -> str:
+        """From one number of instants to another: `19 to 50 years`, `45 days to 2 years`."""
+        first, last = self.length(low), self.length(high)
+        if first == last:
+            return last
+        number, unit = first.split(" ")
+        same = unit.rstrip("s") == last.split(" ")[1].rstrip("s")
+        return f"{number if same else first} to {last}"
+
+    def exactly(self, number: float) -> str:
+        """A number of instants as just that many: `1,461 days`."""
+        return exactly(number, self.kb.granularity.value)
 
     def spread(self, mean: float, sigma: float, cases: int) -> str:
         """Mean and standard deviation: `28 ± 8 years`; one case alone has no deviation. The sign is left out."""

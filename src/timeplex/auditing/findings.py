@@ -16,7 +16,7 @@ from timeplex.kb.facts import SPLITS, Facts, split_key, to_pandas
 from timeplex.kb.readers import suffix
 from timeplex.kb.readers.packed import file_bytes, parquet_frame, shown, unpacked_limit
 from timeplex.kb.store import without_formulas
-from timeplex.typing import Ints
+from timeplex.typing import Codes, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +42,7 @@ SCHEMA = pl.Schema(
         "confidence": pl.Float64,
         "others": pl.String,  # the other facts involved, written out
         "suggestion": pl.String,
+        "cause": pl.Int64,  # rank of the fact that this one is told with; its own if it is told by itself
     }
 )
 KEY = ("rule", "subject", "relation", "object", "begin", "end")
@@ -153,8 +154,33 @@ def rank(case: AuditContext, found: Iterable[Found]) -> Findings:
     place = np.zeros(len(case.facts), np.int64)
     place[facts[order[np.sort(first)]]] = np.arange(1, len(first) + 1)
     frame = pl.concat([SCHEMA.to_frame(), *(_table(case, each) for each in found)])
-    frame = frame.with_columns(rank=pl.Series(place[facts]), suspicion=pl.Series(-np.expm1(doubt[facts])))[order]
+    causes = _causes(found, place, case.facts.s)
+    frame = frame.with_columns(
+        rank=pl.Series(place[facts]), suspicion=pl.Series(-np.expm1(doubt[facts])), cause=pl.Series(causes[facts])
+    )[order]
     return Findings(frame, case.rows[facts[order]], case.kb.name, len(case.facts), tuple(case.notes), None, asked, case)
+
+
+def _causes(found: Sequence[Found], place: Ints, subject: Codes) -> Ints:
+    """Of each suspicious fact the rank of the one with which it is told, (n,), given the ranks; 0 for the others.
+
+    A fact is told with a more suspicious one if all its findings involve that one (one short term overlaps with three
+    others), or if they say the same of the same subject word for word (one wrong source for five facts).
+    """
+    others: dict[int, set[int]] = {}
+    words: dict[int, list[tuple[str, str]]] = {}
+    for each in found:
+        for fact, involved, message in zip(each.fact.tolist(), each.others, each.messages, strict=True):
+            others[fact] = others.get(fact, set(involved)) & set(involved)
+            words.setdefault(fact, []).append((each.rule, message))
+    cause = np.zeros(len(place), np.int64)
+    said: dict[tuple[int, tuple[tuple[str, str], ...]], int] = {}
+    for fact in sorted(others, key=lambda fact: int(place[fact])):
+        alone = [other for other in others[fact] if 0 < place[other] < place[fact] and cause[other] == place[other]]
+        key = int(subject[fact]), tuple(sorted(words[fact]))
+        cause[fact] = min((int(place[other]) for other in alone), default=said.get(key, int(place[fact])))
+        said.setdefault(key, int(cause[fact]))
+    return cause
 
 
 def _table(case: AuditContext, found: Found) -> pl.DataFrame:
@@ -186,6 +212,7 @@ def _table(case: AuditContext, found: Found) -> pl.DataFrame:
             ],
             "others": ["; ".join(case.fact(row) for row in rows) for rows in found.others],
             "suggestion": found.suggestions,
+            "cause": np.zeros(len(found), np.int64),
         },
         schema=SCHEMA,
     )

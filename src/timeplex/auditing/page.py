@@ -96,7 +96,7 @@ def _article(rows: list[dict[str, Any]]) -> str:
         f"<h2><span>{fact['suspicion']:.2f}</span><small>{fact['rank']}</small>{escape(fact['fact'])}</h2>"
         f'<div class="bar"><i style="width:{100 * fact["suspicion"]:.0f}%"></i></div>'
     )
-    place = "" if fact["line"] is None else f"<p>{escape(fact['file'])}, line {fact['line']:,}</p>"
+    place = "" if fact["line"] is None else f"<p>{escape(Path(fact['file']).name)}, line {fact['line']:,}</p>"
     return f"<article>{head}{place}{''.join(_finding(row) for row in rows)}</article>"
 
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from timeplex.kb.split import Leakage
     from timeplex.kb.stats import Stats
 
+MOST_ALSO = 3
+"""Of the facts that are told with another one, so many are shown."""
+
 
 def datasets(data_dir: Path | None = options.DATA_DIR, as_json: bool = options.JSON) -> None:
     """List the benchmarks by name, with their sizes and whether they are on this machine.
@@ -411,18 +414,28 @@ def _show_findings(found: "Findings", seconds: float, limit: int) -> None:
         say("Nothing else was found." if found.resolved is not None else "Nothing was found.")
         return
     print_table("", ["rule", "findings", "what it means"], [[r, n, says(r)] for r, n in found.counts().items()])
-    shown = found.frame.filter(pl.col("rank").rank("dense") <= limit)
-    for (rank,), rows in shown.group_by("rank", maintain_order=True):
-        first = rows.row(0, named=True)
-        place = "" if first["line"] is None else f"  ({first['file']}, line {first['line']:,})"
-        say(f"{rank:>3}  {first['suspicion']:.2f}  {first['fact']}{place}")
-        for row in rows.iter_rows(named=True):
+    first = found.frame.unique("rank", keep="first", maintain_order=True)
+    causes = first["cause"].unique(maintain_order=True).head(limit)
+    for cause in causes:
+        together = first.filter(pl.col("cause") == cause)
+        head = together.row(0, named=True)
+        say(f"{head['rank']:>3}  {head['suspicion']:.2f}  {head['fact']}{_place(head)}")
+        for row in found.frame.filter(pl.col("rank") == head["rank"]).iter_rows(named=True):
             support = "" if row["support"] is None else f" [{row['support']}]"
             say(f"           {row['rule']}: {row['message']}{support}")
-        say(f"           → {first['suggestion']}")
-    hidden = found.suspicious - shown["rank"].n_unique()
+        say(f"           → {head['suggestion']}")
+        for row in together[1 : 1 + MOST_ALSO].iter_rows(named=True):
+            say(f"           also: {row['rank']}  {row['suspicion']:.2f}  {row['fact']}{_place(row)}")
+        if together.height > 1 + MOST_ALSO:
+            say(f"           also: {together.height - 1 - MOST_ALSO:,} more")
+    hidden = found.suspicious - first.filter(pl.col("cause").is_in(causes.to_list())).height
     if hidden:
         say(f"{hidden:,} more: see them with --limit, -o FILE.csv or --html FILE.html")
+
+
+def _place(row: dict[str, Any]) -> str:
+    """Where the fact of a finding was read, if that is known."""
+    return "" if row["line"] is None else f"  ({Path(row['file']).name}, line {row['line']:,})"
 
 
 def split(

@@ -56,7 +56,7 @@ class Duration(Rule):
 
         def message(place: int) -> str:
             limits = [round(np.exp(ends[relation[place]] / FINE)) for ends in (usual.low, usual.high)]
-            lasting = f"{limits[0]:,} to {case.length(limits[1])}" if limits[0] < limits[1] else case.length(limits[0])
+            lasting = case.lengths(*limits)
             return f"It lasts {case.length(length[place])}; usual of {case.relation(relation[place])} is {lasting}."
 
         mined = block(
@@ -75,10 +75,8 @@ class Duration(Rule):
 def _repair(case: AuditContext, row: int, low: float, high: float) -> str:
     begin, end = int(case.facts.begin[row]), int(case.facts.end[row])
     if case.evidence.wrong[row] > DOUBTFUL:
-        first, last = (case.date(end - round(limit) + 1) for limit in (high, low))
-        return f"begin {case.date(begin)} → {first if first == last else f'{first} to {last}'}?"
-    first, last = (case.date(begin + round(limit) - 1) for limit in (low, high))
-    return f"end {case.date(end)} → {first if first == last else f'{first} to {last}'}?"
+        return case.instead("begin", begin, end - round(high) + 1, end - round(low) + 1)
+    return case.instead("end", end, begin + round(low) - 1, begin + round(high) - 1)
 
 
 def _outside(case: AuditContext) -> list[Block]:
@@ -98,10 +96,10 @@ def _limited(case: AuditContext, relation: int, key: str, limit: int) -> Block:
     lasts = facts.end[rows].astype(np.int64) - facts.begin[rows]
     wrong = lasts < limit if key == "at_least" else lasts > limit
     rows, lasts = rows[wrong], lasts[wrong]
-    rule = f"By your rule {case.relation(relation)} lasts {LIMITS[key]} {case.length(limit)}"
+    rule = f"By your rule {case.relation(relation)} lasts {LIMITS[key]} {case.exactly(limit)}"
     return block(
         rows,
         CERTAIN,
-        lambda place: f"{rule}, here {case.length(lasts[place])}.",
+        lambda place: f"{rule}, here {case.exactly(lasts[place])}.",
         lambda place: _repair(case, int(rows[place]), limit + 1, limit + 1),
     )

@@ -43,14 +43,15 @@ def _unusual(case: AuditContext) -> Block:
     def message(place: int) -> str:
         at, accused, witness = int(pair[place]), int(fact[place]), int(other[place])
         apart = int(of.date[accused] - of.date[witness])
+        where = f"{case.apart(apart) if apart else 'together with'} {case.fact(witness)}"
+        if not distance[at]:  # within the usual range, but where hardly any is
+            return f"It is dated {where}; such facts are hardly ever so far apart."
         low, high = int(of.kinds.low[of.kind[at]]), int(of.kinds.high[of.kind[at]])
         if of.even[of.kind[at]]:
             usual = f"at most {case.length(high)} apart" if high else "at the same time"
-            usual = usual if distance[at] else "another time apart"
         else:
             usual = _range(case, *((low, high) if accused == of.second[at] else (-high, -low)))
-        where = case.apart(apart) if apart else "together with"
-        return f"It is dated {where} {case.fact(witness)}; usual is {usual}."
+        return f"It is dated {where}; usual is {usual}."
 
     return block(
         fact,
@@ -59,7 +60,7 @@ def _unusual(case: AuditContext) -> Block:
         lambda place: case.better_date(int(fact[place])),
         other=other,
         holds=nearer(of.kind, distance)[pair],
-        cases=of.kinds.size[of.kind[pair]] - 1,
+        cases=np.where(distance[pair] > 0, of.kinds.size[of.kind[pair]] - 1, 0),
         strength=-of.weight[pair] * (1 - of.wrong[other]),
     )
 
@@ -67,9 +68,9 @@ def _unusual(case: AuditContext) -> Block:
 def _range(case: AuditContext, low: int, high: int) -> str:
     """`19 to 50 years after`, `2 years before to 10 years after`."""
     if low >= 0:
-        return f"{low:,} to {case.length(high)} after"
+        return f"{case.lengths(low, high)} after"
     if high <= 0:
-        return f"{-high:,} to {case.length(-low)} before"
+        return f"{case.lengths(-high, -low)} before"
     return f"{case.length(-low)} before to {case.length(high)} after"
 
 
@@ -95,10 +96,10 @@ def _limited(case: AuditContext, own: dict[str, Any]) -> list[Block]:
     limits = []
     if least is not None:
         wrong |= gap < least
-        limits.append(f"at least {case.length(least)}")
+        limits.append(f"at least {case.exactly(least)}")
     if most is not None:
         wrong |= gap > most
-        limits.append(f"at most {case.length(most)}")
+        limits.append(f"at most {case.exactly(most)}")
     rule = f"{case.relation(own['second'])} begins {' and '.join(limits)} after {case.relation(own['first'])}"
     first, second, gap = first[wrong], second[wrong], gap[wrong]
     return either(
@@ -106,6 +107,6 @@ def _limited(case: AuditContext, own: dict[str, Any]) -> list[Block]:
         first,
         second,
         Tally(CERTAIN),
-        lambda place: f"By your rule {rule}, but here it is {case.length(gap[place])}.",
+        lambda place: f"By your rule {rule}, but here it is {case.exactly(gap[place])}.",
         lambda place, row: case.better_date(row),
     )

@@ -29,6 +29,7 @@ class ImplausibleDate(Rule):
         beyond = (date < low) | (date > high)
         holds = np.where(beyond, len(date) - beyond.sum(), nearer(of, distance))
         cases = np.where(beyond, len(date), usual.size[of]) - 1
+        cases[~beyond & (distance == 0)] = 0  # within the usual range, but where hardly any is
         odd = np.flatnonzero((evidence.usual[known] <= UNUSUAL) & (evidence.wrong[known] >= LEAST_SEVERITY))
 
         def message(place: int) -> str:

@@ -86,6 +86,8 @@ def _accusations(case: AuditContext, side: str, one: Ints, other: Ints, counts: 
             return "check both"
         if row == one[place]:
             return f"end {case.date(facts.end[row])} → {case.date(facts.begin[other[place]])}?"
+        if facts.end[one[place]] > facts.end[row]:  # it lies within the other one
+            return "check both"
         return f"begin {case.date(facts.begin[row])} → {case.date(facts.end[one[place]])}?"
 
     return either(case, one, other, counts, message, suggestion)

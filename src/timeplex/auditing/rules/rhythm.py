@@ -3,6 +3,7 @@
 A series is the dates of an entity in a relation (its facts as subject, or as object). It has a rhythm if the most
 frequent distance P between neighbours is at least two instants and makes half of them, and at least four in five dates
 leave the same remainder by P. What leaves another remainder breaks the rhythm; an edition that is left out does not.
+What lasts for half of P or longer is no event of a series but follows another (terms of office), and has no rhythm.
 """
 
 import numpy as np
@@ -60,6 +61,9 @@ def _out_of_step(case: AuditContext, side: str) -> Block:
     rhythmic = (
         (size >= LEAST_DATES) & (period >= 2) & (times >= LEAST_EVEN * (size - 1)) & (in_step >= LEAST_IN_STEP * size)
     )
+    length = np.where(facts.closed, facts.end.astype(np.int64) - facts.begin, 0)[rows]
+    lasting = np.bincount(where, 2 * length >= step[where], series)
+    rhythmic &= 2 * lasting <= np.bincount(where, minlength=series)
     relation = np.zeros(series, np.int64)
     relation[where] = facts.r[rows]
     cases = np.bincount(relation[rhythmic], size[rhythmic], len(case.kb.relations)).astype(np.int64)
@@ -77,6 +81,7 @@ def _out_of_step(case: AuditContext, side: str) -> Block:
     def suggestion(place: int) -> str:
         row, at = int(accused[place]), which[place]
         before = int(date[row] - (date[row] - phase[at]) % step[at])
-        return f"{case.date(date[row])} → {case.date(before)} or {case.date(before + step[at])}?"
+        after = f" or {case.date(before + step[at])}" if before + step[at] <= case.latest else ""
+        return f"{case.date(date[row])} → {case.date(before)}{after}?"
 
     return block(accused, sure[relation[which]], message, suggestion, holds=in_step[which], cases=size[which])
