@@ -181,7 +181,7 @@ def main() -> None:
             found = measure(kb, kind, options.seed, entities=options.entities)
             found["unseen"] = {"seeds": options.unseen, **means}
             words = f"{kind} with entities" if options.entities else kind
-            flag = "--entities " if options.entities else ""
+            flag = " ".join(["--entities --unseen", *map(str, options.unseen), "-- "]) if options.entities else ""
             record(name, {words: found}, f"python tools/measure_audit.py {flag}{name}")
 
 

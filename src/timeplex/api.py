@@ -379,7 +379,7 @@ def audit(
     runs   trained runs: what they find implausible is added, as the rule `model`; each fact is judged by runs that
            have not learned it
     model  `path/to/file.py:name` of your own model, if a run has one
-    entities  also look for unlikely objects, by patterns; takes a minute or so
+    entities  also look for objects that do not go with their subject; takes a minute or so
     on_progress  called with (steps done, all steps) by what takes long
 
     >>> import timeplex

@@ -1,6 +1,7 @@
 """`timeplex audit`."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def test_shows_counts_and_the_most_suspicious_facts(timeplex: Timeplex, lives: P
     assert (answer.code, answer.err) == (0, "")
     assert " suspicious facts of 301 in " in answer.out.splitlines()[0]
     assert " begin-after-end " in answer.out
-    assert "  1  0.99  person 007 worksFor firm 2 (1932)\n" in answer.out
+    assert re.search(r"^  1  0\.99  person 007 worksFor firm 2 \(1932\)  \(.+, line [\d,]+\)$", answer.out, re.M)
     assert "rhythm: heldIn of games happens every 4 years, but 1941 is out of step. [24 of 25]\n" in answer.out
     assert "           → 1941 → 1940 or 1944?\n" in answer.out
 
