@@ -107,7 +107,8 @@ class Seen:
         role = (asked.r + self.evidence.relations) % self.roles
         self._walk(asked, date, NEAR_YEARS * year, out)
         _linked(self.links, self.hits, self.cases, asked.x, asked.r, asked.c, date, out)
-        _dates(self.links, self.pair, *self.ratio, role, asked.c, asked.begin, asked.end, out)
+        begins, ends = self.ratio
+        _dates(self.links, self.pair, begins, ends, role, asked.c, asked.begin, asked.end, out)
         _typed(self.facts, self.lift, role, asked.c, out)
         _popular(self.links, np.array(KERNELS) * year, role, asked.c, date, out)
         return out
