@@ -5,7 +5,8 @@
 For each KB (a name such as yago11k, a path, or `synthetic`) what `timeplex.learn` says is measured on test, whose facts
 are hidden: it learns from train and valid alone. Recorded under "<name> by patterns" are, before and after calibration,
 the expected calibration errors on dev (each case by maps fitted on the other folds) and on test (by the maps that users
-get), with a table of reliability in ten bins of equal size. The questions are
+get), with a table of reliability in ten bins of equal size; and the error that comes `by chance`, which is to be expected
+of so few cases if all probabilities were exactly right. The questions are
 
     rank@1               the first new answer is right: what train and valid state for the time is known and left out,
                          and right is what test states for the time; both directions
@@ -40,6 +41,7 @@ from timeplex.training.run import machine
 from timeplex.typing import Floats
 
 ROOT = Path(__file__).parents[1]
+DRAWS = 100
 UNSEEN = SyntheticSpec(
     last_year=1990,
     wedding_year=Years.uniform(1800, 1960),
@@ -87,7 +89,7 @@ def main() -> None:
 
 def unseen() -> TemporalKB:
     """A KB of another world than that of all tests, split at random."""
-    return split_randomly(generate(4_000, 77, world=UNSEEN), seed=77)
+    return split_randomly(generate(8_000, 77, world=UNSEEN), seed=77)
 
 
 def measured(kb: TemporalKB) -> dict[str, Any]:
@@ -132,10 +134,17 @@ def _figures(before: Floats | None, after: Floats, right: NDArray[np.bool_]) -> 
     stages = {"after": after} if before is None else {"before": before, "after": after}
     return {
         **{name: calibration_error(said, right) for name, said in stages.items()},
+        "by chance": by_chance(after),
         "right": float(right.mean()),
         "cases": len(right),
         "reliability": {name: reliability(said, right) for name, said in stages.items()},
     }
+
+
+def by_chance(said: Floats) -> float:
+    """The calibration error to expect of so many cases if all probabilities were exactly right."""
+    chance = np.random.default_rng(0)
+    return float(np.mean([calibration_error(said, chance.random(len(said)) < said) for _ in range(DRAWS)]))
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
