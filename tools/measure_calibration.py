@@ -5,8 +5,8 @@
 For each KB (a name such as yago11k, a path, or `synthetic`) what `timeplex.learn` says is measured on test, whose facts
 are hidden: it learns from train and valid alone. Recorded under "<name> by patterns" are, before and after calibration,
 the expected calibration errors on dev (each case by maps fitted on the other folds) and on test (by the maps that users
-get), with a table of reliability in ten bins of equal size; and the error that comes `by chance`, which is to be expected
-of so few cases if all probabilities were exactly right. The questions are
+get), with a table of reliability in ten bins of equal size; and the error that comes `by chance`, which is to be
+expected of so few cases if all probabilities were exactly right. The questions are
 
     rank@1               the first new answer is right: what train and valid state for the time is known and left out,
                          and right is what test states for the time; both directions

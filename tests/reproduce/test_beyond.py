@@ -18,6 +18,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.split import split_randomly
 from timeplex.models.base import Span
 from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.patterns import ranking
 from timeplex.patterns.base import LinkQueries
 from timeplex.patterns.ranking import EXTRA, Course, LinkModel
 from timeplex.reproduce import beyond, tables
@@ -88,6 +89,15 @@ def test_a_group_that_is_left_out_counts_nothing(course: Course, group: str) -> 
     assert model.weights.shared[~out].any()
     whole = course.linear()
     assert whole.weights.shared[out].any()
+
+
+def test_a_small_dev_moves_weights_less(course: Course, monkeypatch: pytest.MonkeyPatch) -> None:
+    def moved() -> float:
+        return float(np.abs(course.linear().weights.shared - course.start.shared)[:-1].sum())
+
+    careful = moved()
+    monkeypatch.setattr(ranking, "ENOUGH_DEV", 0)
+    assert 0 < careful < 0.9 * moved()
 
 
 def test_all_models_at_once_are_as_each_alone(kb: TemporalKB, course: Course) -> None:

@@ -59,6 +59,9 @@ MOST_STEPS = 40_000_000_000
 PULL, PULL_CORRECTIONS = 1e-5, 1e-4
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
 
+ENOUGH_DEV = 4_000
+"""With fewer questions of dev the pull is as much stronger: few say little, and are soon known by heart."""
+
 EXTRA, TREES = "embeddings", "trees"
 """What the scores of a trained model, and trees, are called among the parts of a score."""
 
@@ -267,13 +270,15 @@ class Course:
         kept = np.array([group != without for group in self.groups], np.bool_)
         weights = self._start(without)
         if self.dev_pools is not None:
-            pull = np.full(len(kept), DEV_PULL)
-            if self.extra is not None:
-                pull[-1] = DEV_PULL_EXTRA
             pools = self.dev_pools[self._mask(rows)].only(kept)
+            few = max(1.0, ENOUGH_DEV / max(len(pools), 1))
+            pull = np.full(len(kept), few * DEV_PULL)
+            if self.extra is not None:
+                pull[-1] = few * DEV_PULL_EXTRA
+            corrections = few * DEV_PULL_CORRECTIONS
             steps = STEPS if kept.all() else STEPS_WITHOUT
             start = weights.only(kept)
-            some = fit(pools, start, pull=pull[kept], pull_corrections=DEV_PULL_CORRECTIONS, iterations=steps)
+            some = fit(pools, start, pull=pull[kept], pull_corrections=corrections, iterations=steps)
             weights = some.among(kept)
         return LinkModel(self.patterns, weights, self.asks, self.extra)
 
