@@ -77,11 +77,10 @@ class Rules(Pattern):
         """
         x, r, date, own = (int(each[0]) for each in (query.x, query.r, query.date, query.own))
         ways = _ways(self.evidence.graph, self.relations, x, r, date, own, answer)
-        keys, hits, cases = self.cells
+        keys, counts = self.cells
         told: dict[tuple[int, ...], tuple[float, int, int]] = {}
         for cell, *facts in ways.tolist():
-            slot = _slot(keys, cell)
-            hit, case = int(hits[slot]), int(cases[slot])
+            case, hit = (int(count) for count in counts[hashing.slot_of(keys, cell)])
             rows = tuple(row for row in facts if row >= 0)
             if hit and hit / (case + SHRINKAGE) > told.get(rows, (0.0, 0, 0))[0]:
                 told[rows] = hit / (case + SHRINKAGE), hit, case
