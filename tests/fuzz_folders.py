@@ -34,7 +34,6 @@ from tests.memory import peak_bytes
 import timeplex
 from timeplex.answers import trained as asked
 from timeplex.answers.calibration import Calibration
-from timeplex.answers.discover import PrecisionModel
 from timeplex.errors import TimeplexError
 from timeplex.kb import spans, store
 from timeplex.kb.facts import SPLITS, TemporalKB
@@ -64,7 +63,6 @@ def make(place: Path) -> None:
     ready = timeplex.load(place / "run", "cpu")
     assert ready.calibration.who_facts
     assert ready.calibration.when_facts
-    assert ready.proposals is not None
     stopping = Trainer(kb, recipe, place / "begun", "cpu")
 
     def stop(now: object) -> None:
@@ -85,7 +83,7 @@ def refit(files: Files) -> None:
     """Make every checksum fit again, as far as what states it is still what it was."""
     for name in [name for name in files if Path(name).name == POINTER]:
         _update(files, name, _refit_pointer)
-    for name in ("calibration.json", "proposals.json"):
+    for name in ("calibration.json",):
         if name in files:
             _update(files, name, _refit_fitted)
     for name in sorted((name for name in files if Path(name).name == store.MANIFEST), key=len, reverse=True):
@@ -369,8 +367,6 @@ def use_run(folder: Path) -> None:
     assert np.all((likely >= 0) & (likely <= 1))
     assert ready.calibration.note("rank")
     assert ready.calibration.note("when")
-    assert ready.proposals.note(len(ready.kb))
-    assert np.all(np.isfinite(ready.proposals(np.zeros((1, 9)), np.zeros(1))))
 
 
 def _questions(ready: Any, s: str, r: str, at: int) -> tuple[Any, Any]:
@@ -415,9 +411,8 @@ def fuzz(count: int, seed: int, place: Path) -> dict[str, Any]:
         shutil.copytree(place / "made" / kind, place / "changed")
         USES[kind](place / "changed")
         shutil.rmtree(place / "changed")
-    # A changed run is another one, for which both would be fitted anew; what is tested is how kept ones are read.
+    # A changed run is another one, for which all would be fitted anew; what is tested is how kept ones are read.
     asked.fit = lambda *given: Calibration()
-    asked.fit_proposals = lambda *given: PrecisionModel()
     outcomes: Counter[str] = Counter()
     touched: Counter[str] = Counter()
     failures: list[str] = []
@@ -457,7 +452,7 @@ def _keep_fitted(files: Files) -> None:
     digest = hashlib.sha256(f"{FORMAT} {['pair', 'recurrence']} ".encode())
     for manifest in (store.MANIFEST, f"kb/{store.MANIFEST}"):
         digest.update(files[manifest])
-    for name in ("calibration.json", "proposals.json"):
+    for name in ("calibration.json",):
         _update(files, name, lambda _, __, value: value.update(run=digest.hexdigest()))
 
 

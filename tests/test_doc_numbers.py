@@ -183,4 +183,5 @@ def test_calibration() -> None:
         assert f"| {title} | {' | '.join(covered)} | {test['width']:.0f} years |" in text
         first = questions["proposals"]["test"]["first"]
         shares = [f"{100 * first[number][key]:.0f} %" for number in ("50", "200", "500") for key in ("said", "right")]
+        title += "" if "asked" in questions["proposals"] else ", by a run before patterns"
         assert f"| {title} | {' | '.join(shares)} |" in text

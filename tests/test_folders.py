@@ -17,7 +17,6 @@ from tests.patience import patience
 
 from timeplex.answers.calibration import Calibration
 from timeplex.answers.calibration_maps import CalibrationMap
-from timeplex.answers.discover import PrecisionModel
 from timeplex.answers.when import SpanDecoding
 from timeplex.errors import DamagedError, InputError
 from timeplex.files import MOST_JSON, checksum
@@ -235,13 +234,3 @@ def test_a_kept_calibration_must_fit(wrong: dict[str, Any]) -> None:
     assert Calibration().fits(run)
     assert not Calibration(when=SpanDecoding(**wrong)).fits(run)
     assert not Calibration(who_facts=3).fits(run), "nothing was measured"
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"deviation": (0.0,) * 9}, {"mean": (1.0,) * 8}, {"weights": (1e300,) * 10}, {"facts": 3}]
-)
-def test_kept_proposals_must_fit(wrong: dict[str, Any]) -> None:
-    good: dict[str, Any] = {"weights": (1.0,) * 10, "mean": (1.0,) * 9, "deviation": (1.0,) * 9}
-    assert PrecisionModel().fits()
-    assert PrecisionModel(**good).fits()
-    assert not PrecisionModel(**{**good, **wrong}).fits()

@@ -13,6 +13,8 @@ expected of so few cases if all probabilities were exactly right. The questions 
     top 10               the same for all ten answers
     span overlaps gold   the most likely span shares an instant with the true one; facts with both ends known
     interval             the 80 % interval holds the true begin; facts with a begin
+    proposals            what `discover` proposes is stated by dev (test), if train (for test: train and valid) is
+                         known; about 10,000 entities are asked about, drawn with a fixed seed
 
 `synthetic` is a world that nothing was developed on: its seed, and all its gaps, durations and shares, are its own.
 """
@@ -29,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import timeplex
+from timeplex.answers import discover
 from timeplex.answers.calibration import who_cases
 from timeplex.answers.calibration_maps import BINS, calibration_error, reliability
 from timeplex.answers.learned import Learned
@@ -42,6 +45,8 @@ from timeplex.typing import Floats
 
 ROOT = Path(__file__).parents[1]
 DRAWS = 100
+FIRST = (50, 200, 500)
+"""So many of the likeliest proposals are looked at apart."""
 UNSEEN = SyntheticSpec(
     last_year=1990,
     wedding_year=Years.uniform(1800, 1960),
@@ -96,8 +101,8 @@ def measured(kb: TemporalKB) -> dict[str, Any]:
     """All questions on dev and test, whose facts are hidden from what is learned."""
     known = Learned(replace(kb, splits={name: kb.split(name) for name in ("train", "valid")})).learn()
     links, dates = known.links, known.dates
-    test = {**_who(known, kb.test), **_when(known, kb.test)}
-    dev = {**links.measured, **dates.measured}
+    test = {**_who(known, kb.test), **_when(known, kb.test), "proposals": proposed(known, kb)}
+    dev = {**links.measured, **dates.measured, "proposals": known.proposals.measured}
     return {
         "dev_facts": {"who": links.cases, "when": dates.cases},
         "maps": {"who": links.probabilities.kind, "when": dates.overlaps.kind},
@@ -128,6 +133,15 @@ def _when(known: Learned, test: Facts) -> dict[str, Any]:
             "cases": len(begun),
         },
     }
+
+
+def proposed(known: Learned, kb: TemporalKB) -> dict[str, Any]:
+    """What all proposals, and the likeliest ones, were said to be, and how many of them test states."""
+    search = discover.Search(known.kb, known.kb.facts, known.links.who.model, known.dates.model)
+    cases = discover.cases(search, kb.test, kb.facts)
+    said = known.proposals(cases.judged)
+    first = {str(number): discover.first(said, cases.right, number) for number in FIRST}
+    return {**_figures(cases.judged.both, said, cases.right), "first": first}
 
 
 def _figures(before: Floats | None, after: Floats, right: NDArray[np.bool_]) -> dict[str, Any]:

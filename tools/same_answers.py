@@ -63,7 +63,7 @@ def answers(checkout: Path, run: Path) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         shutil.copytree(run, place / "run")
-        for kept in ("calibration.json", "proposals.json"):
+        for kept in ("calibration.json",):
             (place / "run" / kept).unlink(missing_ok=True)
         (place / "holes.csv").write_text(holes(run))
         for command in commands(run):

@@ -22,7 +22,7 @@ def relation() -> str:
 
 def test_a_ranked_table(timeplex: Timeplex) -> None:
     answer = timeplex("discover", run(), "-o", "out.csv", "--min-prob", "0", "--most", "20", "--show", "2")
-    assert (answer.code, answer.err) == (0, "")
+    assert answer.code == 0, answer.err
     assert answer.out.endswith("20 facts with a probability of at least 0, saved in out.csv.\n")
     found = pl.read_csv("out.csv", infer_schema=False)
     expected = trained().discover(min_probability=0.0, limit=20)
@@ -52,11 +52,11 @@ def test_json_and_nothing_found(timeplex: Timeplex) -> None:
             "discover", run(), "-o", "out.csv", "--relation", relation(), "--min-prob", "0", "--most", "9", "--json"
         ).out
     )
-    assert set(told) == {"run", "calibration", "found", "file", "facts"}
+    assert set(told) == {*trained().about, "calibration", "found", "file", "facts"}
     assert len(told["facts"]) == min(5, told["found"])
     answer = timeplex("discover", run(), "-o", "none.csv", "--relation", relation(), "--min-prob", "1")
     assert answer.out.endswith("\n0 facts with a probability of at least 1, saved in none.csv.\n")
-    assert answer.out.startswith("Probabilities are not calibrated")  # the small run finds too few dev facts again
+    assert "Probabilities are not calibrated" in answer.out  # the small run finds too few dev facts again
     assert Path("none.csv").read_text() == "subject,relation,object,begin,end,probability,reason\n"
 
 

@@ -71,7 +71,7 @@ def test_every_format_in_and_out(timeplex: Timeplex, holes: Path, suffix: str) -
 def test_json(timeplex: Timeplex, holes: Path) -> None:
     told = json.loads(timeplex("fill", run(), holes, "-o", "out.csv", "--json").out)
     assert told == {
-        "run": str(run()),
+        **trained().about,
         "rows": 5,
         "filled": 3,
         "columns": {"object_predicted": 1, "begin_predicted": 1, "end_predicted": 2},
@@ -90,7 +90,12 @@ def test_columns_relation_and_encoding_can_be_named(timeplex: Timeplex) -> None:
 
 
 def test_the_least_probability(timeplex: Timeplex, holes: Path) -> None:
-    answer = timeplex("fill", run(), holes, "-o", "out.csv", "--min-prob", "1")
+    kb = trained().kb
+    stated = set(kb.facts.o[kb.facts.of_subject_relation(int(kb.train.s[0]), int(kb.train.r[0]))].tolist())
+    o = next(each for each in kb.train.o.tolist() if each not in stated)
+    fact = kb.entities[int(kb.train.s[0])], kb.relations[int(kb.train.r[0])], kb.entities[o]
+    Path("new.csv").write_text(HEADER + f"1,{','.join(fact)},,,\n")
+    answer = timeplex("fill", run(), "new.csv", "-o", "out.csv", "--min-prob", "1")
     assert "the best answer has a probability of only" in answer.out
     complaint = timeplex("fill", run(), holes, "-o", "new.csv", "--min-prob", "2").complaint()
     assert complaint == "2.0 is not a probability. Give a number from 0 to 1."

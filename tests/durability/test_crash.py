@@ -20,7 +20,7 @@ from tests.durability.server import Server, report
 from timeplex.files import is_temporary
 
 MEASURED = ("seconds", "phase2_seconds", "left")
-KEPT = ("calibration.json", "proposals.json")
+KEPT = ("calibration.json",)
 """Files that answering adds to a run."""
 
 

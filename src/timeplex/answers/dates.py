@@ -12,7 +12,7 @@ from timeplex.answers.kept import Keeper, Numbers
 from timeplex.answers.resolve import SpanPrediction
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.split import split_randomly
-from timeplex.patterns.base import SIDES, Because, Evidence, TimeQueries
+from timeplex.patterns.base import SIDES, Because, Evidence, Side, TimeQueries
 from timeplex.patterns.dating import DateModel, Fitted, Weights
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
 from timeplex.text import Describer, length
@@ -180,20 +180,21 @@ def reasons(
     kb: TemporalKB,
     model: DateModel,
     query: TimeQueries,
-    begin: int,
+    at: int,
     window: Ints,
     limit: int,
     about: int | None = None,
+    side: Side = "begin",
 ) -> list[str]:
-    """The facts that speak for a begin rather than for the other instants of the window, in sentences, strongest first.
+    """The facts that speak for a begin (or an end) rather than for the other instants of the window, in sentences.
 
-    What counts is by how much a fact's share of the score is above its mean in the window. `about` names an entity if
-    only its own facts are wanted.
+    The strongest comes first. What counts is by how much a fact's share of the score is above its mean in the window.
+    `about` names an entity if only its own facts are wanted.
     """
-    evidence, weights = model.evidence, model.weights["begin"].of(query.r)[0].astype(float)
-    instants = np.unique(np.append(window, begin))
+    evidence, weights = model.evidence, model.weights[side].of(query.r)[0].astype(float)
+    instants = np.unique(np.append(window, at))
     query = replace(query, axis=instants[None], width=np.ones((1, len(instants)), np.int64))
-    here = int(np.searchsorted(instants, begin))
+    here = int(np.searchsorted(instants, at))
     elsewhere = [place for place in range(len(instants)) if place != here]
     describe, found, first = Describer(kb, evidence.facts), [], 0
     for pattern in model.fitted.patterns:
@@ -201,10 +202,10 @@ def reasons(
         first += len(pattern.year_features)
         usual: dict[tuple[int, str], float] = {}
         for place in elsewhere:
-            for why in pattern.because(query, "begin", place):
+            for why in pattern.because(query, side, place):
                 key = why.row, why.anchor
                 usual[key] = usual.get(key, 0.0) + float(why.values @ of) / len(elsewhere)
-        for why in pattern.because(query, "begin", here):
+        for why in pattern.because(query, side, here):
             value = float(why.values @ of) - usual.get((why.row, why.anchor), 0.0)
             found.append((value, pattern.name, why))
     mine = (each for each in found if each[2].row >= 0 and about in (None, int(evidence.x[each[2].row])))
@@ -216,16 +217,16 @@ def reasons(
             value > max(0.0, WEAK * best[0][0])
             and row not in told
             and len(told) < limit
-            and _telling(evidence, name, why)
+            and _telling(evidence, name, why, side)
         ):
-            told[row] = _sentence(describe, name, why, int(query.r[0]), row)
+            told[row] = _sentence(describe, name, why, int(query.r[0]), row, side)
     return list(told.values())
 
 
-def _telling(evidence: Evidence, name: str, why: Because) -> bool:
+def _telling(evidence: Evidence, name: str, why: Because, side: Side) -> bool:
     """Whether a person would take it for a reason: a habit, a narrow range, or one that follows on another."""
     if name == "slots":
-        return why.gap == 0 and why.anchor == "end"
+        return why.gap == 0 and why.anchor != side
     narrow = min(NARROW_YEARS * INSTANTS_A_YEAR[evidence.granularity], (evidence.last - evidence.first) / 4)
     return _is_habit(why) or (why.cases > 0 and why.high - why.low <= narrow)
 
@@ -234,7 +235,7 @@ def _is_habit(why: Because) -> bool:
     return why.holds >= max(OFTEN * why.cases, 2)
 
 
-def _sentence(describe: Describer, name: str, why: Because, r: int, row: int) -> str:
+def _sentence(describe: Describer, name: str, why: Because, r: int, row: int, side: Side) -> str:
     """`Helmut Schmidt headOfGovernment Germany ended 1982; the next one begins the same year in 43 of 51 cases`."""
     kb, facts = describe.kb, describe.facts
     unit = kb.granularity.value
@@ -245,11 +246,14 @@ def _sentence(describe: Describer, name: str, why: Because, r: int, row: int) ->
     fact += describe.date(date)
     what = describe.relation(r)
     if name == "slots":
-        return f"{fact}, and {what} follows on"
+        return f"{fact}, and {what} follows on" if side == "begin" else f"{fact}, so that {what} ends"
     when = (
         f"the same {unit}" if why.gap == 0 else f"{length(abs(why.gap), unit)} {'later' if why.gap > 0 else 'earlier'}"
     )
-    what = f"the next {what}" if name == "successions" and why.gap >= 0 else what
+    if side == "end":
+        what = f"the end of {what}"
+    elif name == "successions" and why.gap >= 0:
+        what = f"the next {what}"
     if _is_habit(why):
         return f"{fact}; {what} is {when} in {why.holds:,} of {why.cases:,} cases"
     return f"{fact}; {what} is usually {_range(why.low, why.high, unit)} ({why.cases:,} cases)"

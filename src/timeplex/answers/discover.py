@@ -1,17 +1,19 @@
 """Facts that are likely true and not in the KB.
 
-`candidates` says which facts are tried. What `rank` says of them is the probability of an answer *if one is missing*.
-How often such candidates are true is another question; `proposals` answers it by facts that had been taken out, and
-that is their probability.
+1. *Screened*. Of every entity that stands in a relation it is asked, at dates of its own facts, who else stands on the
+   other side: the best by rules, recurrence and types (all patterns of events) are candidates. So are pairs of which
+   another fact often comes with the relation, such as the mirror of a marriage. The `JUDGED` likeliest are looked at.
+2. *Judged*. A candidate is dated, asked about from both sides at that date by all patterns, and `features` are what is
+   known of it. What does not suit the types of a relation, or a slot that is taken at the time, is left out.
+3. How often such candidates are true is learned from facts that had really been taken out (`PrecisionModel`).
 
-Only the best are kept: memory is that of a block of questions and of `most` candidates. The result depends on the run
-alone, not on the sizes of blocks.
+Memory is that of a block of questions and of the candidates that are looked at. The result depends on no block sizes.
 """
 
-import heapq
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,164 +21,278 @@ import polars as pl
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
 from timeplex.answers import calibration_maps
-from timeplex.answers.calibration_maps import logit
-from timeplex.answers.explain import begin_position, reasons_text
-from timeplex.answers.rank import EntityQueries, EntityRanker
+from timeplex.answers.calibration_maps import CalibrationMap, logit
+from timeplex.answers.dates import TINY, with_dev
+from timeplex.answers.kept import Keeper, Numbers
+from timeplex.answers.links import PatternRanker
+from timeplex.answers.rank import Coexistence, EntityQueries
 from timeplex.errors import InputError
-from timeplex.kb import dates, spans
-from timeplex.kb.facts import Facts, Index, expand, pair_key
+from timeplex.kb import spans
+from timeplex.kb.facts import Facts, Index, TemporalKB, expand, pair_key, split_key
 from timeplex.models.scorer import DIRECTIONS, Direction
+from timeplex.patterns.base import Evidence, LinkQueries, Pattern, TimeQueries
+from timeplex.patterns.dating import DateModel, Fitted
+from timeplex.patterns.open_ends import Begun, OpenEnds
+from timeplex.patterns.ranking import LinkModel, best_of, feature_rows
 from timeplex.text import counted
 from timeplex.typing import Bools, Floats, Ints, Progress
 
 if TYPE_CHECKING:
-    from timeplex.answers.trained import Trained
-
+    from timeplex.answers.learned import Learned
 
 TIMES = 4
 """At so many dates of an entity the question is asked."""
-
 TOP = 3
 """So many answers of each question become candidates."""
-
-BLOCK = 1024
-"""Entities whose questions are asked at a time."""
-
+SCREEN = ("rules", "recurrence", "types", "events")
+"""The patterns that name candidates; all patterns judge them."""
+JUDGED = 4_000
+"""So many of the likeliest candidates are judged, …"""
+JUDGED_FOR_EACH = 3
+"""… or so many times as many as are wanted."""
+BLOCK = 32
+"""Questions that are asked at a time."""
+JUDGED_AT_ONCE = 512
+LEAST_FACTS = 10
+"""Relations with fewer facts are left out: their answers would be guesses."""
+COMMON = 0.2
+"""A role that so many of those in another role have belongs to their type."""
 RARE = 0.001
 """A company factor counts at least so much where its logarithm is taken."""
+ALONE = 0.05
+"""Where fewer facts have company, a slot that is taken is not proposed again."""
+IMPLIED, LEAST_TOGETHER = 0.05, 3
+"""A fact of which so many, and at least so many, come with the relation makes its pair a candidate."""
+SHRINKAGE = 5.0
 
-FEATURES = 9
-"""So many things are known of a candidate (`Judged`)."""
+MIN_PROBABILITY = 0.1
+"""The least probability, if none is given."""
+LIMIT = 1000
+"""The most facts, if no number is given."""
 
-LEAST_FACTS = 10
-"""Relations with fewer training facts are left out: their answers would be guesses."""
+SCHEMA = {
+    **dict.fromkeys(("subject", "relation", "object", "begin", "end"), pl.String),
+    "probability": pl.Float64,
+    "reason": pl.String,
+}
+FEATURES = (
+    *(f"{what}, {side}" for side in DIRECTIONS for what in ("log-odds", "answers", "company", "facts", "others' odds")),
+    "implied",
+    "implied at all",
+    "pair known",
+    "facts of the relation",
+)
 
 
-FEATURES = 9
-"""What is known of a candidate, in numbers."""
-
-
-@dataclass(frozen=True)
-class Judged:
-    """Candidates with their dates, open where the model knows none, and what is known of them: (n,).
-
-    both        √(Pr(o | s, r, T) · Pr(s | r, o, T)), the probabilities of `rank`
-    features    (n, 9): for either direction the logit of the raw probability, the log of 1 + the known answers to the
-                question at any time, and the log of the company factor; for either entity the log of 1 + its training
-                facts; and whether another known fact has both entities
-    """
+@dataclass(frozen=True, eq=False)
+class Triples:
+    """Candidates (n,): numbers, and how likely the screening takes them to be."""
 
     s: Ints
     r: Ints
     o: Ints
+    score: Floats
+
+    @classmethod
+    def none(cls) -> "Triples":
+        """No candidate."""
+        nobody = np.empty(0, np.int64)
+        return cls(nobody, nobody, nobody, np.empty(0))
+
+    def __len__(self) -> int:
+        return len(self.s)
+
+    def __getitem__(self, rows: slice | Ints | Bools) -> "Triples":
+        return Triples(self.s[rows], self.r[rows], self.o[rows], self.score[rows])
+
+    def best(self, other: "Triples", most: int) -> "Triples":
+        """The best of both, each triple once with its best score, the best first."""
+        s, r, o = (np.concatenate(pair) for pair in ((self.s, other.s), (self.r, other.r), (self.o, other.o)))
+        score = np.concatenate([self.score, other.score])
+        order = np.lexsort((-score, o, s, r))
+        s, r, o, score = s[order], r[order], o[order], score[order]
+        new = np.ones(len(s), np.bool_)
+        new[1:] = (s[1:] != s[:-1]) | (r[1:] != r[:-1]) | (o[1:] != o[:-1])
+        s, r, o, score = s[new], r[new], o[new], score[new]
+        likely = np.argsort(-score, kind="stable")[:most]
+        return Triples(s[likely], r[likely], o[likely], score[likely])
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Candidates with their dates, open where nothing tells them, and `FEATURES` of each: (n,) and (n, features).
+
+    sensible  whether both entities suit the relation, and no slot of one at a time is taken then
+    both      the probability as an answer from both sides, if one is missing: the geometric mean
+    """
+
+    triples: Triples
     begin: Ints
     end: Ints
-    both: Floats
     features: Floats
+    both: Floats
+    sensible: Bools
+
+    def __getitem__(self, rows: Bools) -> "Judged":
+        dated = self.triples[rows], self.begin[rows], self.end[rows]
+        return Judged(*dated, self.features[rows], self.both[rows], self.sensible[rows])
 
 
 class Search:
-    """Candidates of a trained run, and what it says of them; `known` are the facts that are not looked for.
+    """Candidates by the patterns of known facts.
 
     share   the part of the entities that is asked about, drawn with a fixed seed
     """
 
-    def __init__(self, trained: "Trained", known: Facts | None = None) -> None:
-        self.trained = trained
-        self.who = trained.who if known is None else EntityRanker(trained.run, known)
-        self.share = 1.0
-        self.first, self.last = (int(trained.run.timeline.instants[at]) for at in (0, -1))
-        train = trained.kb.train
-        open_begin, open_end = spans.is_open(train.span)
-        dated = train[~(open_begin & open_end)]
-        self._when = np.where(dated.begin == spans.OPEN_BEGIN, dated.end, dated.begin).astype(np.int64)
-        count = len(trained.kb.entities)
-        self._facts: dict[Direction, Ints] = {
-            "object": np.bincount(train.s, minlength=count),
-            "subject": np.bincount(train.o, minlength=count),
-        }
-        order = np.argsort(self._when, kind="stable")  # so that the facts of an entity come by date
-        self._when = self._when[order]
+    def __init__(self, kb: TemporalKB, known: Facts, links: LinkModel, dating: DateModel) -> None:
+        self.kb, self.known, self.dating, self.share = kb, known, dating, 1.0
+        self.evidence = links.evidence
+        self.who = PatternRanker(links, known)
+        self.first, self.last = self.evidence.first, self.evidence.last
+        self.company = Coexistence(known, len(kb.relations), self.first, self.last)
+        self.facts = np.bincount(known.r, minlength=len(kb.relations))
+        dated = known[known.dated]
+        order = np.argsort(dated.date, kind="stable")  # so that the facts of an entity come by date
+        self._when = dated.date[order]
         self._of: dict[Direction, Index] = {
             "object": Index(np.asarray(dated.s, np.int64)[order]),
             "subject": Index(np.asarray(dated.o, np.int64)[order]),
         }
 
-    def relations(self, names: Sequence[str]) -> list[int]:
-        """The numbers of relations; one with too few training facts is an error if it was named."""
-        counts = self._counts()
-        chosen = list(dict.fromkeys(self.trained.asking.relation(name) for name in names))
+    def relations(self, names: Sequence[str], number: dict[str, int]) -> list[int]:
+        """The numbers of relations; one with too few facts is an error if it was named."""
+        chosen = list(dict.fromkeys(number[name] for name in names))
         for r in chosen:
-            if counts[r] < LEAST_FACTS:
-                name, facts = self.trained.kb.relations.label(r), counted(counts[r], "training fact")
+            if self.facts[r] < LEAST_FACTS:
                 raise InputError(
-                    f"{name} has {facts}, too few to discover others.",
+                    f"{self.kb.relations.label(r)} has {counted(int(self.facts[r]), 'fact')}, too few to discover "
+                    "others.",
                     f"Name relations with at least {LEAST_FACTS}, or none for all of them.",
                 )
         found = chosen or self.enough()
         if not found:
-            raise InputError(
-                f"No relation of {self.trained.kb.name} has {LEAST_FACTS} training facts.", "Train on more facts."
-            )
+            raise InputError(f"No relation of {self.kb.name} has {LEAST_FACTS} facts.", "Add facts to the KB.")
         return found
 
     def enough(self) -> list[int]:
-        """The relations with enough training facts."""
-        enough: list[int] = np.flatnonzero(self._counts() >= LEAST_FACTS).tolist()
+        """The relations with enough facts."""
+        enough: list[int] = np.flatnonzero(self.facts >= LEAST_FACTS).tolist()
         return enough
 
-    def _counts(self) -> Ints:
-        return np.bincount(self.trained.kb.train.r, minlength=len(self.trained.kb.relations))
-
     def entities(self, r: int, direction: Direction) -> Ints:
-        """The entities whose question is asked: those that stand in the given role of the training facts."""
-        train = self.trained.kb.train
-        found = np.unique((train.s if direction == "object" else train.o)[train.r == r]).astype(np.int64)
+        """The entities whose question is asked: those that stand in the given role of a fact."""
+        found = np.unique((self.known.s if direction == "object" else self.known.o)[self.known.r == r])
+        found = found.astype(np.int64)
         if self.share == 1:
             return found
         drawn = np.random.default_rng(r).permutation(len(found))[: math.ceil(self.share * len(found))]
         return found[np.sort(drawn)]
 
-    def candidates(self, r: int) -> Iterator[tuple[int, Ints, Ints]]:
-        """(entities asked about, subjects, objects) by blocks; no pair is known, and none comes twice in a block."""
-        for direction in DIRECTIONS:
-            entities = self.entities(r, direction)
-            for start in range(0, len(entities), BLOCK):
-                given = entities[start : start + BLOCK]
-                which, when = self._dates(given, direction)
-                questions = EntityQueries(direction, given[which], np.full(len(which), r), when, when)
-                found = self.who.rank(questions, TOP, hide_known=True).entity
-                pair = np.stack([np.repeat(given[which], found.shape[1]), found.ravel()])[:, found.ravel() >= 0]
-                given_once, answer = np.unique(pair, axis=1)
-                s, o = (given_once, answer) if direction == "object" else (answer, given_once)
-                new = ~self.who.known.facts.states(s, np.full(len(s), r), o) & (s != o)
-                yield len(given), s[new], o[new]
+    # Screening --------------------------------------------------------------------------------------------------
 
-    def judge(self, s: Ints, r: Ints, o: Ints) -> Judged:
-        """Date candidates, and ask both questions at that date."""
-        trained = self.trained
-        begin, end = np.full(len(s), spans.OPEN_BEGIN, np.int64), np.full(len(s), spans.OPEN_END, np.int64)
-        at = np.full(len(s), self.last), np.full(len(s), self.last)
-        if trained.run.scorer.predicts_times and len(self._when):
-            begin, end = trained.dating.likeliest(s, r, o, trained.calibration.when)
-            at = np.clip(begin, self.first, self.last), np.clip(end, self.first, self.last)
-        known, both, features = self.who.known, np.ones(len(s)), []
-        for direction in DIRECTIONS:
-            given, answer = (s, o) if direction == "object" else (o, s)
-            questions = EntityQueries(direction, given, r, *at)
-            raw, _ = self.who.raw_of(questions, answer)
-            both *= trained.probability(questions, raw[:, None], known=known)[:, 0]
-            answers = known.count(questions)
-            company = trained._company.factor(questions, known)
-            features += [
-                logit(raw),
-                np.log1p(answers),
-                np.log(np.maximum(company, RARE)),
-                np.log1p(self._facts[direction][given]),
-            ]
-        start, stop = known.facts.by_pair.ranges(pair_key(np.minimum(s, o), np.maximum(s, o)))
-        features.append((stop > start).astype(float))
-        return Judged(s, r, o, begin, end, np.sqrt(both), np.column_stack(features))
+    def screened(self, relations: Sequence[int], most: int, on_progress: Progress | None = None) -> Triples:
+        """The likeliest candidates by what costs little, best first; none is known, whatever its date."""
+        found, done = Triples.none(), 0
+        total = sum(len(self.entities(r, direction)) for r in relations for direction in DIRECTIONS)
+        for r in relations:
+            found = found.best(self._implied_by_others(r), most)
+            for direction in DIRECTIONS:
+                entities = self.entities(r, direction)
+                which, when = self._dates(entities, direction)
+                for start in range(0, len(which), BLOCK):
+                    part = slice(start, start + BLOCK)
+                    found = found.best(self._answers(r, direction, entities[which[part]], when[part]), most)
+                    if on_progress is not None and start + BLOCK < len(which):
+                        on_progress(done + int(which[start]), total)
+                done += len(entities)
+                if on_progress is not None:
+                    on_progress(done, total)
+        return found
+
+    def _answers(self, r: int, direction: Direction, given: Ints, when: Ints) -> Triples:
+        """The best new answers of some questions."""
+        r = r if direction == "object" else r + len(self.kb.relations)
+        queries = LinkQueries(given, np.full(len(given), r), when, when)
+        rows = feature_rows(self._screen, queries)
+        scores = np.matmul(self._weights(r)[None].astype(np.float32), rows)[:, 0].astype(np.float64)
+        scores[:, ~self._seen] = -np.inf
+        scores[np.arange(len(given)), given] = -np.inf
+        query, fact = self._by_side.matches(pair_key(given, np.full(len(given), r)))
+        scores[query, self.evidence.y[fact]] = -np.inf
+        answer = best_of(scores, TOP)
+        score = np.take_along_axis(scores, answer, 1)
+        most = scores.max(1, keepdims=True)
+        most[~np.isfinite(most)] = 0
+        total = np.exp(scores - most).sum(1, keepdims=True)
+        likely = np.exp(score - most) / np.maximum(total, 1e-300)
+        there = np.isfinite(score)
+        x, y = np.broadcast_to(given[:, None], answer.shape)[there], answer[there].astype(np.int64)
+        s, o = (x, y) if direction == "object" else (y, x)
+        return Triples(s, np.full(len(s), r % len(self.kb.relations)), o, likely[there])
+
+    def _implied_by_others(self, r: int) -> Triples:
+        """Pairs that have a fact which often comes with the relation."""
+        pairs, implied = self._implied(r)
+        x, y = split_key(pairs)
+        fresh = (implied >= IMPLIED) & ~self.known.states(x, np.full(len(x), r), y) & (x != y)
+        if self.share < 1:
+            drawn = np.union1d(self.entities(r, "object"), self.entities(r, "subject"))
+            fresh &= np.isin(x, drawn) | np.isin(y, drawn)
+        return Triples(x[fresh], np.full(int(fresh.sum()), r), y[fresh], implied[fresh])
+
+    def _implied(self, r: int) -> tuple[Ints, Floats]:
+        """All pairs with a fact of another relation, either way round, and how often r comes with such facts."""
+        width = 2 * len(self.kb.relations)
+        pair, other = self._pairs
+        has = np.isin(pair, pair[other == r])
+        count = np.bincount(other, minlength=width).astype(float)
+        together = np.bincount(other, has, width)
+        often = np.where(together >= LEAST_TOGETHER, together / (count + SHRINKAGE), 0.0)
+        often[r] = 0.0
+        distinct, where = self._distinct
+        best = np.zeros(len(distinct))
+        np.maximum.at(best, where, often[other])
+        return distinct, best
+
+    @cached_property
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """Every pair of entities with every directed relation that a fact has between them, once each."""
+        evidence = self.evidence
+        pair = pair_key(evidence.x, evidence.y)
+        order = np.lexsort((evidence.r, pair))
+        pair, r = pair[order], evidence.r[order]
+        new = np.ones(len(pair), np.bool_)
+        new[1:] = (pair[1:] != pair[:-1]) | (r[1:] != r[:-1])
+        return pair[new], r[new]
+
+    @cached_property
+    def _distinct(self) -> tuple[Ints, Ints]:
+        """The pairs, and which of them each row of `_pairs` has."""
+        distinct, where = np.unique(self._pairs[0], return_inverse=True)
+        return distinct, where
+
+    @cached_property
+    def _by_side(self) -> Index:
+        return Index(pair_key(self.evidence.x, self.evidence.r))
+
+    @cached_property
+    def _seen(self) -> Bools:
+        return self.evidence.facts.mentioned(self.evidence.entities)
+
+    @cached_property
+    def _screen(self) -> list[Pattern]:
+        return [pattern for pattern in self.who.model.patterns if pattern.name in SCREEN]
+
+    def _weights(self, r: int) -> Floats:
+        """Those of the features that screen."""
+        weights = self.who.model.weights.of(np.array([r]))[0]
+        parts, first = [], 0
+        for pattern in self.who.model.patterns:
+            last = first + len(pattern.candidate_features)
+            if pattern.name in SCREEN:
+                parts.append(weights[first:last])
+            first = last
+        return np.concatenate(parts)
 
     def _dates(self, given: Ints, direction: Direction) -> tuple[Ints, Ints]:
         """Which entity, and when: up to `TIMES` dates of its own facts in that role, evenly chosen by rank.
@@ -193,167 +309,226 @@ class Search:
         distinct = np.unique(np.stack([which, when]), axis=1)
         return distinct[0], distinct[1]
 
+    # Judging ----------------------------------------------------------------------------------------------------
 
-MIN_PROBABILITY = 0.1
-"""The least probability, if none is given."""
+    def judge(self, found: Triples, on_progress: Progress | None = None) -> Judged:
+        """Date candidates, and ask both questions at that date."""
+        s, r, o = found.s, found.r, found.o
+        begin, end = np.full(len(s), spans.OPEN_BEGIN, np.int64), np.full(len(s), spans.OPEN_END, np.int64)
+        features = np.empty((len(s), len(FEATURES)))
+        both, sensible = np.empty(len(s)), self._suits(s, r) & self._suits(o, r + len(self.kb.relations))
+        for start in range(0, len(s), JUDGED_AT_ONCE):
+            part = slice(start, start + JUDGED_AT_ONCE)
+            if len(self._when):
+                begin[part], end[part] = self._dated(s[part], r[part], o[part])
+            some = found[part], begin[part], end[part]
+            features[part], both[part], free = self._asked(*some)
+            sensible[part] &= free
+            if on_progress is not None:
+                on_progress(min(start + JUDGED_AT_ONCE, len(s)), len(s))
+        return Judged(found, begin, end, features, both, sensible)
 
-LIMIT = 1000
-"""The most facts, if no number is given."""
+    def _dated(self, s: Ints, r: Ints, o: Ints) -> tuple[Ints, Ints]:
+        """The likeliest spans, open at the end if they are likelier to go on than not."""
+        begin, end = (side[:, 0] for side in self.dating.spans(TimeQueries(s, r, o)))
+        going_on = self._open(Begun(s, r, o, begin, np.full(len(s), -1)))
+        return begin, np.where(going_on > 0.5, spans.OPEN_END, end)
 
-SCHEMA = {
-    **dict.fromkeys(("subject", "relation", "object", "begin", "end"), pl.String),
-    "probability": pl.Float64,
-    "reason": pl.String,
-}
+    @cached_property
+    def _open(self) -> OpenEnds:
+        return OpenEnds.fit(self.evidence)
+
+    def _asked(self, found: Triples, begin: Ints, end: Ints) -> tuple[Floats, Floats, Bools]:
+        s, r, o = found.s, found.r, found.o
+        at = spans.close((begin, end), self.last, self.last)
+        at = np.clip(at[0], self.first, self.last), np.clip(at[1], self.first, self.last)
+        known, both, columns, free = self.who.known, np.zeros(len(s)), [], np.ones(len(s), np.bool_)
+        for direction in DIRECTIONS:
+            given, answer = (s, o) if direction == "object" else (o, s)
+            questions = EntityQueries(direction, given, r, *at)
+            raw, rank = self.who.raw_of(questions, answer)
+            company = self.company.factor(questions, known)
+            free &= company >= ALONE
+            both += np.log(np.maximum(raw, RARE)) / 2
+            start, stop = self._of[direction].ranges(given)
+            answers = np.log1p(known.count(questions))
+            columns += [logit(raw), answers, np.log(np.maximum(company, RARE)), np.log1p(stop - start), np.log(rank)]
+        implied = np.zeros(len(s))
+        pair = pair_key(s, o)
+        for relation in np.unique(r).tolist():
+            pairs, often = self._implied(relation)
+            here = r == relation
+            place = np.minimum(np.searchsorted(pairs, pair[here]), max(len(pairs) - 1, 0))
+            implied[here] = np.where(pairs[place] == pair[here], often[place], 0.0) if len(pairs) else 0.0
+        start, stop = self.known.by_pair.ranges(pair_key(np.minimum(s, o), np.maximum(s, o)))
+        columns += [logit(np.maximum(implied, RARE)), implied >= IMPLIED, stop > start, np.log1p(self.facts[r])]
+        return np.column_stack(columns).astype(float), np.exp(both), free
+
+    def _suits(self, entity: Ints, role: Ints) -> Bools:
+        """Whether an entity stands in a role already, or in one that is common among those who do: (n,)."""
+        has, width = self._roles, 2 * len(self.kb.relations)
+        suits = has[entity, role]
+        for each in np.unique(role).tolist():
+            holders = has[:, each]
+            common = has[holders].sum(0) >= max(COMMON * holders.sum(), 2)
+            common[each] = False
+            here = role == each
+            suits[here] |= (has[entity[here]] & common[:width]).any(1)
+        return suits
+
+    @cached_property
+    def _roles(self) -> Bools:
+        """(entities, 2R): who has facts of which directed relation."""
+        has = np.zeros((self.evidence.entities, 2 * len(self.kb.relations)), np.bool_)
+        has[self.evidence.x, self.evidence.r] = True
+        return has
 
 
-@dataclass(frozen=True, order=True)
-class Candidate:
-    """A fact that may be missing; the greater, the better: by probability, by both sides, then by smaller numbers."""
-
-    probability: float
-    both: float
-    minus_r: int
-    minus_s: int
-    minus_o: int
-    begin: int
-    end: int
-
-    @classmethod
-    def of(cls, judged: Judged, row: int, probability: float) -> "Candidate":
-        """One of many."""
-        columns = (judged.r, judged.s, judged.o, judged.begin, judged.end)
-        r, s, o, begin, end = (int(column[row]) for column in columns)
-        return cls(probability, float(judged.both[row]), -r, -s, -o, begin, end)
-
-    @property
-    def triple(self) -> tuple[int, int, int]:
-        """(s, r, o)."""
-        return -self.minus_s, -self.minus_r, -self.minus_o
-
-
-class Best:
-    """The best of all candidates that were offered, at most so many, each triple once."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._heap: list[Candidate] = []
-        self._kept: set[tuple[int, int, int]] = set()
-
-    def offer(self, candidate: Candidate) -> None:
-        """Keep it if it is among the best so far."""
-        if candidate.triple in self._kept:
-            return
-        if len(self._heap) < self.most:
-            heapq.heappush(self._heap, candidate)
-        elif self._heap and candidate > self._heap[0]:
-            self._kept.discard(heapq.heapreplace(self._heap, candidate).triple)
-        else:
-            return
-        self._kept.add(candidate.triple)
-
-    def ranked(self) -> list[Candidate]:
-        """Best first."""
-        return sorted(self._heap, reverse=True)
+def search_of(learned: "Learned", kb: TemporalKB, known: Facts) -> Search:
+    """A search that knows these facts alone, with the weights that were learned."""
+    evidence = Evidence.of(kb, known)
+    links = LinkModel.from_state(*learned.links.who.model.state(), evidence, learned.extra)
+    return Search(kb, known, links, DateModel(evidence, Fitted.of(evidence), learned.dates.model.weights))
 
 
 def discover(
-    trained: "Trained",
+    learned: "Learned",
     relations: Sequence[str] = (),
     min_probability: float = MIN_PROBABILITY,
     limit: int = LIMIT,
     on_progress: Progress | None = None,
 ) -> Iterator[pl.DataFrame]:
-    """The best facts that the KB lacks, ranked, some rows at a time, each with its reason; see `Trained.discover`."""
+    """The best facts that the KB lacks, ranked, some rows at a time, each with its reason; see `Learned.discover`."""
     if not 0 <= min_probability <= 1:
         raise InputError(f"{min_probability} is not a probability.", "Give a number from 0 to 1.")
     if limit < 1:
         raise InputError(f"{limit} facts cannot be found.", "Give a number of at least 1.")
-    best = Best(limit)
-    search = Search(trained)
-    chosen = search.relations(relations)
+    kb = learned.kb
+    search = Search(kb, kb.facts, learned.links.who.model, learned.dates.model)
+    chosen = search.relations(relations, {name: learned.asking.relation(name) for name in relations})
     total = sum(len(search.entities(r, direction)) for r in chosen for direction in DIRECTIONS)
-    done = 0
-    for r in chosen:
-        for asked, s, o in search.candidates(r):
-            judged = search.judge(s, np.full(len(s), r), o)
-            probability = trained.proposals(judged.features, judged.both)
-            for row in np.flatnonzero(probability >= min_probability).tolist():
-                best.offer(Candidate.of(judged, row, float(probability[row])))
-            done += asked
-            if on_progress is not None:
-                on_progress(done, total)
-    ranked = best.ranked()
-    for start in range(0, len(ranked), BLOCK):
-        yield table(trained, ranked[start : start + BLOCK])
+
+    def report(done: int) -> None:
+        if on_progress is not None:
+            on_progress(done, 2 * total)
+
+    found = search.screened(chosen, max(JUDGED, JUDGED_FOR_EACH * limit), lambda done, _: report(done))
+    judged = search.judge(found, lambda done, of: report(total + done * total // (of or 1)))
+    report(2 * total)
+    probability = np.where(judged.sensible, learned.proposals(judged), -1.0)
+    order = np.lexsort((-judged.both, -probability))
+    order = order[(probability >= min_probability)[order]][:limit]
+    for start in range(0, len(order), BLOCK):
+        yield table(learned, search, judged, probability, order[start : start + BLOCK])
 
 
-def table(trained: "Trained", ranked: Sequence[Candidate]) -> pl.DataFrame:
+def table(learned: "Learned", search: Search, judged: Judged, probability: Floats, rows: Ints) -> pl.DataFrame:
     """As a table with names, dates and reasons."""
-    kb, timeline = trained.kb, trained.run.timeline
-    rows = []
-    for each in ranked:
-        s, r, o = each.triple
-        position = int(begin_position(timeline, [each.begin], [each.end])[0])
-        why = [*_between(trained, s, o), *reasons_text(trained, s, r, o, position, most=1)]
-        is_open = each.begin == spans.OPEN_BEGIN
-        span = [None, None] if is_open else dates.write([each.begin, each.end], kb.granularity)
+    kb, found = learned.kb, []
+    for row in rows.tolist():
+        s, r, o = (int(column[row]) for column in (judged.triples.s, judged.triples.r, judged.triples.o))
+        begin, end = int(judged.begin[row]), int(judged.end[row])
+        at = tuple(np.clip([each], search.first, search.last) for each in (begin, end))
+        asked = EntityQueries("object", np.array([s]), np.array([r]), *at)
+        why = _between(learned, s, o) or learned.ranking_reasons(asked, [o])[0][:1]
+        span = [kb.date(begin), kb.date(end)]
         names = kb.entities[s], kb.relations[r], kb.entities[o]
-        reason = "; ".join(why) or "the model alone: no training fact tells more"
-        rows.append((*names, *span, round(each.probability, 4), reason))
-    return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+        found.append(
+            (*names, *span, round(float(probability[row]), 4), "; ".join(why) or "no single pattern tells more")
+        )
+    return pl.DataFrame(found, schema=SCHEMA, orient="row")
 
 
-def _between(trained: "Trained", s: int, o: int) -> list[str]:
+def _between(learned: "Learned", s: int, o: int) -> list[str]:
     """What the KB states of the two entities together, the first fact of it: often the same from the other side."""
-    kb = trained.kb
+    kb = learned.kb
     for row in kb.facts.of_pair(s, o)[:1].tolist():
         fact = kb.facts[row : row + 1]
         one, other = kb.entities.label(int(fact.s[0])), kb.entities.label(int(fact.o[0]))
-        when = trained.asking.span_text(int(fact.begin[0]), int(fact.end[0]))
+        when = learned.asking.span_text(int(fact.begin[0]), int(fact.end[0]))
         return [f"the KB has {one} {kb.relations.label(int(fact.r[0]))} {other}, {when}"]
     return []
 
 
 MOST_ENTITIES = 10_000
 """About so many entities are asked about, drawn with a fixed seed."""
-
 FIRST = 50
 """So many of the likeliest proposals say how far the probabilities can be believed: nearly all others are said to be
 wrong, and are, so that a mean over all of them would be flattering."""
-
 LEAST_RIGHT = 20
 """With fewer right proposals nothing is fitted."""
 
 
-class PrecisionModel(BaseModel):
-    """What was fitted on dev; `facts` is the number of dev facts, 0 if nothing was. `weights` ends with b."""
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A logistic regression of `FEATURES`, which are made comparable first; `weights` ends with the intercept."""
+
+    mean: Floats
+    deviation: Floats
+    weights: Floats
+
+    @classmethod
+    def fit(cls, features: Floats, right: Bools) -> "Regression":
+        """By some cases: (n, features), (n,)."""
+        mean, deviation = features.mean(0), features.std(0)
+        deviation = np.where(deviation > 0, deviation, 1.0)
+        start = np.zeros(len(mean) + 1)
+        x = (features - mean) / deviation
+        return cls(mean, deviation, np.array(calibration_maps.logistic(x, right.astype(float), start, shrink=1.0)))
+
+    def __call__(self, features: Floats) -> Floats:
+        """Probabilities: (n,)."""
+        x = (features - self.mean) / self.deviation
+        return calibration_maps.sigmoid(x @ self.weights[:-1] + self.weights[-1])
+
+
+class ProposalsState(BaseModel):
+    """All of a `PrecisionModel` but its arrays."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    mean: tuple[FiniteFloat, ...] = ()
-    deviation: tuple[FiniteFloat, ...] = ()
-    weights: tuple[FiniteFloat, ...] = ()
+    last: CalibrationMap | None
+    facts: int
+    measured: dict[str, FiniteFloat]
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionModel:
+    """How often proposals are true, fitted on dev; `facts` is the number of dev facts, 0 if nothing was fitted."""
+
+    regression: Regression | None = None
+    last: CalibrationMap | None = None
     facts: int = 0
-    measured: dict[str, float] = {}
+    measured: dict[str, float] = field(default_factory=dict)
 
-    def fits(self) -> bool:
-        """Whether it can be used, which a stored one need not."""
-        return (
-            len(self.mean) == len(self.deviation) == max(len(self.weights) - 1, 0)
-            and len(self.mean) in (0, FEATURES)
-            and all(deviation > 1 / calibration_maps.LARGEST for deviation in self.deviation)
-            and all(abs(number) <= calibration_maps.LARGEST for number in (*self.mean, *self.weights))
-            and (not self.facts or {"cases", "said", "right"} <= self.measured.keys())
-            and all(math.isfinite(figure) for figure in self.measured.values())
-        )
+    def __call__(self, judged: Judged) -> Floats:
+        """Probabilities of proposals, (n,); of an answer if one is missing, if nothing was fitted."""
+        if self.regression is None or self.last is None:
+            return judged.both
+        return self.last(self.regression(judged.features), judged.triples.r)
 
-    def __call__(self, features: Floats, both: Floats) -> Floats:
-        """Probabilities of proposals, (n,), from their features (n, f), or `both` (n,) if nothing was fitted."""
-        if not self.weights:
-            return both
-        x = (features - np.array(self.mean)) / np.array(self.deviation)
-        return calibration_maps.sigmoid(x @ np.array(self.weights[:-1]) + self.weights[-1])
+    def keep(self, keeper: Keeper) -> None:
+        """Write it down."""
+        of = self.regression
+        arrays = {} if of is None else {"mean": of.mean, "deviation": of.deviation, "weights": of.weights}
+        keeper.keep("proposals", ProposalsState(last=self.last, facts=self.facts, measured=self.measured), arrays)
+
+    @classmethod
+    def restored(cls, relations: int, keeper: Keeper) -> "PrecisionModel | None":
+        """What is kept, if it can be used."""
+
+        def build(state: ProposalsState, numbers: Numbers) -> "PrecisionModel | None":
+            if state.last is None:
+                numbers.of()
+                return cls()
+            width = len(FEATURES)
+            found = numbers.of(mean=(width,), deviation=(width,), weights=(width + 1,))
+            there = {"cases", "said", "right"} <= state.measured.keys() and state.facts > 0
+            if not there or not state.last.fits(relations) or (found["deviation"] <= TINY).any():
+                return None
+            return cls(Regression(**found), state.last, state.facts, dict(state.measured))
+
+        return keeper.restored("proposals", ProposalsState, build)
 
     def note(self, known: int) -> str:
         """What a probability means, in a KB with so many known facts."""
@@ -370,63 +545,52 @@ class PrecisionModel(BaseModel):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cases:
-    """Proposals: their features (n, f), what `rank` gives them from both sides, and whether they are right: (n,)."""
+    """Proposals, and whether they are right: (n,)."""
 
-    features: Floats
-    both: Floats
+    judged: Judged
     right: Bools
 
 
-def fit(trained: "Trained") -> PrecisionModel:
+def fit(learned: "Learned") -> PrecisionModel:
     """What dev can tell; `measured` is by cases that had no part in fitting (five folds)."""
-    kb = trained.kb
-    found = cases(trained, kb.train, kb.valid)
-    if found.right.sum() < LEAST_RIGHT:
+    judged = with_dev(learned.kb)
+    if not len(judged.valid):
         return PrecisionModel()
-    crossed, fold = np.empty(len(found.both)), calibration_maps.folds(len(found.both))
+    found = cases(search_of(learned, judged, judged.train), judged.valid, learned.kb.facts)
+    return fitted_on(found, len(judged.valid), len(judged.relations))
+
+
+def fitted_on(found: Cases, facts: int, relations: int) -> PrecisionModel:
+    """The model of some cases."""
+    right, features, r = found.right, found.judged.features, found.judged.triples.r
+    if right.sum() < LEAST_RIGHT:
+        return PrecisionModel()
+    crossed, fold = np.empty(len(right)), calibration_maps.folds(len(right))
     for each in np.unique(fold):
         here = fold == each
-        crossed[here] = _fitted(found.features[~here], found.right[~here])(found.features[here], found.both[here])
-    whole = _fitted(found.features, found.right)
-    return whole.model_copy(update={"facts": len(kb.valid), "measured": first(crossed, found.right)})
+        crossed[here] = Regression.fit(features[~here], right[~here])(features[here])
+    last, said = calibration_maps.choose(crossed, right, r, fold, relations)
+    return PrecisionModel(Regression.fit(features, right), last, facts, first(said, right))
 
 
-def cases(trained: "Trained", known: Facts, true: Facts) -> Cases:
-    """What is proposed if `known` is known, each pair once, and whether `true` states it.
+def cases(search: Search, true: Facts, anywhere: Facts, most: int = JUDGED) -> Cases:
+    """What is proposed, and whether `true` states it.
 
-    What the KB states outside of both is left out: nobody could take it for wrong.
+    What the KB states elsewhere is left out: nobody could take it for wrong.
     """
-    search = Search(trained, known)
     relations = search.enough()
     asked = sum(len(search.entities(r, direction)) for r in relations for direction in DIRECTIONS)
     search.share = min(1.0, MOST_ENTITIES / max(asked, 1))
-    features, both, right = [np.empty((0, FEATURES))], [np.empty(0)], [np.empty(0, np.bool_)]
-    for r in relations:
-        pairs = [np.stack([s, o]) for _, s, o in search.candidates(r)]
-        s, o = np.unique(np.concatenate(pairs, axis=1), axis=1)
-        of = np.full(len(s), r)
-        is_right = true.states(s, of, o)
-        counts = is_right | ~trained.kb.facts.states(s, of, o)
-        judged = search.judge(s[counts], of[counts], o[counts])
-        features.append(judged.features)
-        both.append(judged.both)
-        right.append(is_right[counts])
-    return Cases(np.concatenate(features), np.concatenate(both), np.concatenate(right))
+    found = search.screened(relations, most)
+    right = true.states(found.s, found.r, found.o)
+    counts = right | ~anywhere.states(found.s, found.r, found.o)
+    judged = search.judge(found[counts])
+    return Cases(judged[judged.sensible], right[counts][judged.sensible])
 
 
 def first(said: Floats, right: Bools, number: int = FIRST) -> dict[str, float]:
     """Of the likeliest proposals: how many they are, what they were said to be, and the share that is right."""
     best = np.argsort(-said, kind="stable")[:number]
     return {"cases": float(len(best)), "said": float(said[best].mean()), "right": float(right[best].mean())}
-
-
-def _fitted(features: Floats, right: Bools) -> PrecisionModel:
-    """The regression on some cases."""
-    mean, deviation = features.mean(0), features.std(0)
-    deviation = np.where(deviation > 0, deviation, 1.0)
-    weights = calibration_maps.logistic(
-        (features - mean) / deviation, right.astype(float), np.zeros(len(mean) + 1), shrink=1.0
-    )
-    return PrecisionModel(mean=tuple(mean.tolist()), deviation=tuple(deviation.tolist()), weights=tuple(weights))

@@ -4,24 +4,25 @@ What is missing decides what is asked, and what the probability means:
 
     the object        the best candidate at the row's dates that is not known to hold then; that it is the answer
     begin and end     the span of `when`; that it overlaps the true one
-    one of them       the other end, see `durations`; that predicted and true span share at least half (IOU ≥ ½)
+    one of them       the other end, see `ends`; that predicted and true span share at least half (IOU ≥ ½)
 
 An end that is missing may mean that the fact still goes on: `still_going_on` is how likely the KB leaves such an end
-open, and the predicted end is the end if it has one. A row that cannot be asked stays empty and says why.
+open, and the predicted end is the end if it has one. Both share one distribution: an end is at most as likely as that
+the fact has ended. What the KB states itself is the answer, and has no probability; only of a missing object that may
+have company a further one is predicted. A row that cannot be asked stays empty and says why.
 
 Rows are worked on in blocks: memory grows with the table alone, and the answer for a row depends on no other row.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 import polars as pl
 
-from timeplex.answers.durations import DurationModel, OpenEnds
-from timeplex.answers.explain import begin_position, reasons_text
+from timeplex.answers.ends import closes, own_facts
 from timeplex.answers.rank import EntityQueries
 from timeplex.answers.resolve import Hole, Reader, Rows
 from timeplex.errors import InputError
@@ -30,11 +31,11 @@ from timeplex.kb.readers import SourceTable, layout_of
 from timeplex.kb.readers.rows import role_texts
 from timeplex.kb.readers.table import Columns, Layout
 from timeplex.kb.store import write_frame
-from timeplex.text import counted
+from timeplex.patterns.base import Side, TimeQueries
 from timeplex.typing import Floats, Ints
 
 if TYPE_CHECKING:
-    from timeplex.answers.trained import Trained
+    from timeplex.answers.learned import Learned
 
 
 BLOCK = 2048
@@ -43,13 +44,16 @@ BLOCK = 2048
 NONE = -1
 """No object is predicted."""
 
+COMPANY = 0.5
+"""Where fewer facts of a relation have company, what the KB states is the answer."""
+
 FLOATS = ("probability", "still_going_on")
 
 
-def fill(trained: "Trained", table: Any, columns: Columns, min_probability: float = 0.0) -> Any:
+def fill(asked: "Learned", table: Any, columns: Columns, min_probability: float = 0.0) -> Any:
     """A DataFrame of pandas, polars or pyarrow with the predictions as further columns; the same kind comes back."""
     data, layout = layout_of(table, columns, "the table")
-    added = fill_frame(trained, data, layout, min_probability)
+    added = fill_frame(asked, data, layout, min_probability)
     new = [
         nw.new_series(
             name,
@@ -63,7 +67,7 @@ def fill(trained: "Trained", table: Any, columns: Columns, min_probability: floa
 
 
 def fill_frame(
-    trained: "Trained",
+    asked: "Learned",
     data: "nw.DataFrame[Any]",
     layout: Layout,
     min_probability: float = 0.0,
@@ -82,9 +86,9 @@ def fill_frame(
     if taken:
         raise InputError(f"{source} has a column {taken[0]!r} already.", "Rename it first.")
     texts = role_texts(data, layout, source)
-    reader, filler = Reader(trained.asking), Filler(trained, min_probability)
+    reader, filler = Reader(asked.asking), Filler(asked, min_probability)
     parts = [filler.fill(reader.read(texts[start : start + BLOCK])) for start in range(0, len(texts), BLOCK)]
-    found = pl.concat(part.frame(trained) for part in parts)
+    found = pl.concat(part.frame(asked) for part in parts)
     return found.select(
         pl.col(role).alias(name) for role, name in zip([*roles, *floats, "reason"], columns, strict=True)
     )
@@ -109,7 +113,7 @@ class FillCounts:
 
 
 def fill_file(
-    trained: "Trained",
+    asked: "Learned",
     table: SourceTable,
     output: Path,
     min_probability: float = 0.0,
@@ -119,7 +123,7 @@ def fill_file(
 ) -> FillCounts:
     """Write the table of a file with the predictions as further columns."""
     frame = nw.from_native(table.frame, eager_only=True)
-    added = fill_frame(trained, frame, table.layout, min_probability, source)
+    added = fill_frame(asked, frame, table.layout, min_probability, source)
     write_frame(pl.concat([table.frame, added], how="horizontal"), output, table.separator, formulas=formulas)
     return FillCounts.of(added)
 
@@ -146,9 +150,21 @@ class Filled:
         begin, end = np.full(count, spans.OPEN_BEGIN, np.int64), np.full(count, spans.OPEN_END, np.int64)
         return cls(np.full(count, NONE), begin, end, np.full(count, np.nan), np.full(count, np.nan), list(reason))
 
-    def frame(self, trained: "Trained") -> pl.DataFrame:
+    def state(self, row: int, rows: Rows, begin: int, end: int) -> None:
+        """Take what the KB states for what a row lacks: with no probability."""
+        if rows.begin[row] == spans.OPEN_BEGIN:
+            self.begin[row] = begin
+        if rows.end[row] == spans.OPEN_END:
+            self.end[row] = end
+
+    def take_back(self, row: int) -> None:
+        """Predict nothing, because it is not likely enough."""
+        self.object[row], self.begin[row], self.end[row] = NONE, spans.OPEN_BEGIN, spans.OPEN_END
+        self.reason[row] = f"the best answer has a probability of only {self.probability[row]:.2f}"
+
+    def frame(self, asked: "Learned") -> pl.DataFrame:
         """As texts and numbers, null where there is nothing."""
-        entities, unit = trained.kb.entities, trained.kb.granularity
+        entities, unit = asked.kb.entities, asked.kb.granularity
 
         def date(instants: Ints, missing: int) -> list[str | None]:
             written = dates.write(np.where(instants == missing, 0, instants), unit)
@@ -169,125 +185,126 @@ class Filled:
 
 
 class Filler:
-    """Asks a trained run about rows."""
+    """Asks a KB, or a run, about rows."""
 
-    def __init__(self, trained: "Trained", min_probability: float = 0.0) -> None:
-        self.trained, self.min_probability = trained, min_probability
-        relations = len(trained.kb.relations)
-        self.no_dates = ""  # or why no date can be predicted
-        if not trained.run.scorer.predicts_times:
-            self.no_dates = f"{trained.run.recipe.title} scores a fact alike at all times: it knows no dates"
-        elif all(each.all() for each in spans.is_open(trained.kb.train.span)):
-            self.no_dates = "no training fact has a date"
-        self.lengths = DurationModel.fit(trained.kb.train, relations)
-        self.open_ends = OpenEnds.fit(trained.kb.train, relations, trained.run.timeline.last)
+    def __init__(self, asked: "Learned", min_probability: float = 0.0) -> None:
+        self.asked, self.min_probability = asked, min_probability
+        self.facts = asked.kb.facts
+        self.has_dates = bool(self.facts.dated.any())
 
     def fill(self, rows: Rows) -> Filled:
         """The predictions for some rows."""
         found = Filled.empty(rows.reason)
         self._objects(rows, np.flatnonzero(rows.hole == Hole.OBJECT), found)
-        dated = {hole: np.flatnonzero(rows.hole == hole) for hole in (Hole.BEGIN, Hole.END, Hole.BOTH)}
-        if self.no_dates:
-            for row in np.concatenate(list(dated.values())):
-                found.reason[row] = self.no_dates
+        if self.has_dates:
+            self._dates(rows, found)
         else:
-            self._spans(rows, dated[Hole.BOTH], found)
-            self._other_end("begin", rows, dated[Hole.BEGIN], found)
-            self._other_end("end", rows, dated[Hole.END], found)
-        begin = np.where(rows.begin == spans.OPEN_BEGIN, found.begin, rows.begin)
-        asked = np.flatnonzero((rows.hole != Hole.NOTHING) & (rows.end == spans.OPEN_END) & (begin != spans.OPEN_BEGIN))
-        found.going_on[asked] = self.open_ends.likely(rows.r[asked], begin[asked])
-        self._explain(rows, found)
+            for row in np.flatnonzero(rows.hole >= Hole.BEGIN).tolist():
+                found.reason[row] = "no fact of the KB has a date"
+        for row in np.flatnonzero(found.probability < self.min_probability).tolist():
+            found.take_back(row)
         return found
 
+    # Who ------------------------------------------------------------------------------------------------------------
+
     def _objects(self, rows: Rows, which: Ints, found: Filled) -> None:
-        """The best object that is not known already."""
+        """What the KB states for that time, if such facts rarely have company; else the best that is not known."""
+        if not len(which):
+            return
+        links, entities = self.asked.links, self.asked.kb.entities
         questions = self._questions(rows, which)
-        ranked = self.trained.who.rank(questions, 1, hide_known=True)
-        found.object[which] = ranked.entity[:, 0]
-        found.probability[which] = self.trained.probability(questions, ranked.raw)[:, 0]
+        stated = self._stated_objects(questions)
+        alone = links.company.share["object"][questions.r] < COMPANY
+        ranked, probability = links.rank(questions, 1, hide_known=True)
+        for at, row in enumerate(which.tolist()):
+            known = stated.get(at, [])
+            told = [f"the KB has {', '.join(entities.label(each) for each in known)} already"] if known else []
+            if known and alone[at]:
+                found.object[row], found.reason[row] = known[0], told[0]
+                continue
+            found.object[row], found.probability[row] = ranked.entity[at, 0], probability[at, 0]
+            if found.object[row] == NONE:
+                found.probability[row] = np.nan
+                found.reason[row] = "no entity is left that is not known already"
+                continue
+            one = questions.rows(slice(at, at + 1))
+            told += self.asked.ranking_reasons(one, [int(found.object[row])])[0][:1]
+            found.reason[row] = "; ".join(told) or "no single pattern tells more"
 
     def _questions(self, rows: Rows, which: Ints) -> EntityQueries:
         """Which object at the row's dates; where one end is missing, at the other."""
-        first, last = (int(self.trained.run.timeline.instants[at]) for at in (0, -1))
+        first, last = self.asked.timeline.first, self.asked.timeline.last
         begin, end = rows.begin[which], rows.end[which]
         begin, end = np.where(begin == spans.OPEN_BEGIN, end, begin), np.where(end == spans.OPEN_END, begin, end)
         span = (np.clip(each, first, last) for each in (begin, end))
         return EntityQueries("object", rows.s[which], rows.r[which], *span)
 
-    def _spans(self, rows: Rows, which: Ints, found: Filled) -> None:
-        """The most likely span."""
-        ask = rows.s[which], rows.r[which], rows.o[which]
-        dated = self.trained.dating.predict(*ask, self.trained.calibration.when)
-        found.begin[which], found.end[which] = dated.begin, dated.end
-        found.probability[which] = dated.probability
+    def _stated_objects(self, questions: EntityQueries) -> dict[int, list[int]]:
+        """Which objects the KB itself states for the time of each question."""
+        known = self.asked.links.who.known
+        query, fact, meets = known.of(questions)
+        names: dict[int, list[int]] = {}
+        for at, answer in zip(query[meets].tolist(), known.facts.o[fact[meets]].tolist(), strict=True):
+            if answer not in names.setdefault(at, []):
+                names[at].append(answer)
+        return names
 
-    def _other_end(self, side: Literal["begin", "end"], rows: Rows, which: Ints, found: Filled) -> None:
+    # When -----------------------------------------------------------------------------------------------------------
+
+    def _dates(self, rows: Rows, found: Filled) -> None:
+        dated = np.flatnonzero(rows.hole >= Hole.BEGIN)
+        columns = rows.s[dated], rows.r[dated], rows.o[dated], rows.begin[dated], rows.end[dated]
+        stated, own = closes(self.facts, *columns), own_facts(self.facts, *columns)
+        for row, fact in zip(dated[stated >= 0].tolist(), stated[stated >= 0].tolist(), strict=True):
+            span = int(self.facts.begin[fact]), int(self.facts.end[fact])
+            found.state(row, rows, *span)
+            found.reason[row] = f"the KB has {self.asked.asking.span_text(*span)}"
+        left, own = dated[stated < 0], own[stated < 0]
+        queries = TimeQueries(rows.s[left], rows.r[left], rows.o[left], own)
+        hole, ends = rows.hole[left], self.asked.ends
+        for holes, side in ((Hole.BEGIN, "begin"), (Hole.END, "end")):
+            self._other_end(side, rows, left[hole == holes], queries[hole == holes], found)  # type: ignore[arg-type]
+        both = np.flatnonzero(hole == Hole.BOTH)
+        if len(both):
+            spanned = self.asked.dates.predict(queries[both])
+            found.begin[left[both]], found.end[left[both]] = spanned.begin, spanned.end
+            found.probability[left[both]] = spanned.probability
+            found.going_on[left[both]] = ends.going_on(queries[both], spanned.begin)
+        for at, row in enumerate(left.tolist()):
+            found.reason[row] = "; ".join(self._why(rows, row, queries[at : at + 1], found))
+
+    def _other_end(self, side: Side, rows: Rows, which: Ints, queries: TimeQueries, found: Filled) -> None:
         """One end, given the other."""
-        if len(which) == 0:
+        if not len(which):
             return
-        r, known = rows.r[which], (rows.end if side == "begin" else rows.begin)[which]
-        probability = self.trained.dating.probabilities(rows.s[which], r, rows.o[which])
-        instant, likely = self.lengths.other_end(side, known, r, probability, self.trained.run.timeline)
-        (found.begin if side == "begin" else found.end)[which] = instant
-        found.probability[which] = likely
+        known = (rows.end if side == "begin" else rows.begin)[which]
+        instant, right = self.asked.ends.other(queries, side, known)
+        if side == "begin":
+            found.begin[which], found.probability[which] = instant, right
+            return
+        going_on = self.asked.ends.going_on(queries, known)
+        found.end[which], found.going_on[which] = instant, going_on
+        found.probability[which] = (1 - going_on) * right
 
-    # Why ------------------------------------------------------------------------------------------------------------
-
-    def _explain(self, rows: Rows, found: Filled) -> None:
-        """Write the reasons, and take back what is not likely enough."""
-        stated = self._stated(rows) | self._stated_objects(rows)
-        begin = np.where(rows.begin == spans.OPEN_BEGIN, found.begin, rows.begin)
-        when = np.where(begin == spans.OPEN_BEGIN, rows.end, begin)  # an object of which only the end is known
-        position = begin_position(self.trained.run.timeline, when, when)
-        for row in np.flatnonzero(rows.hole != Hole.NOTHING).tolist():
-            if found.reason[row]:
-                continue
-            hole, r = Hole(rows.hole[row]), int(rows.r[row])
-            answer = int(found.object[row] if hole is Hole.OBJECT else rows.o[row])
-            if answer == NONE:
-                found.reason[row] = "no entity is left that is not known already"
-                continue
-            if found.probability[row] < self.min_probability:
-                self._take_back(row, found)
-                continue
-            said = [stated[row]] if row in stated else []
-            if hole in (Hole.BEGIN, Hole.END):
-                said.append(self._lasts(r))
-            if hole is not Hole.END:
-                said += reasons_text(self.trained, int(rows.s[row]), r, answer, int(position[row]), most=1)
-            found.reason[row] = "; ".join(said) or "the model alone: no training fact tells more"
-
-    def _take_back(self, row: int, found: Filled) -> None:
-        found.object[row], found.begin[row], found.end[row] = NONE, spans.OPEN_BEGIN, spans.OPEN_END
-        found.reason[row] = f"the best answer has a probability of only {found.probability[row]:.2f}"
-
-    def _lasts(self, r: int) -> str:
-        median, facts = self.lengths.median(r), int(self.lengths.facts[r])
-        length = counted(median, self.trained.kb.granularity.value)
-        return f"{self.trained.kb.relations.label(r)} lasts {length} at the median ({counted(facts, 'training fact')})"
-
-    def _stated_objects(self, rows: Rows) -> dict[int, str]:
-        """For rows with a missing object: which ones the KB itself states for that time."""
-        which = np.flatnonzero(rows.hole == Hole.OBJECT)
-        known, entities = self.trained.who.known, self.trained.kb.entities
-        query, fact, meets = known.of(self._questions(rows, which))
-        names: dict[int, list[str]] = {}
-        for row, answer in zip(which[query[meets]].tolist(), known.facts.o[fact[meets]].tolist(), strict=True):
-            names.setdefault(row, []).append(entities.label(answer))
-        return {row: f"the KB has {', '.join(dict.fromkeys(of))} already" for row, of in names.items()}
-
-    def _stated(self, rows: Rows) -> dict[int, str]:
-        """For rows with missing dates: what the KB itself states of them, if it does."""
-        facts = self.trained.kb.facts
-        which = np.flatnonzero(rows.hole >= Hole.BEGIN)
-        query, fact = facts.of_triples(rows.s[which], rows.r[which], rows.o[which])
-        row = which[query]
-        open_begin, open_end = spans.is_open((facts.begin[fact], facts.end[fact]))
-        tells = np.where(rows.hole[row] == Hole.END, ~open_end, ~open_begin)
-        tells &= (rows.hole[row] != Hole.END) | (facts.begin[fact] == rows.begin[row])
-        asking = self.trained.asking
-        return {
-            each: f"the KB has {asking.span_text(int(facts.begin[at]), int(facts.end[at]))}"
-            for each, at in zip(row[tells][::-1].tolist(), fact[tells][::-1].tolist(), strict=True)
-        }
+    def _why(self, rows: Rows, row: int, query: TimeQueries, found: Filled) -> list[str]:
+        """At most two reasons for a predicted date, after what the KB states of the fact."""
+        said, ends, hole = [], self.asked.ends, rows.hole[row]
+        place, facts = self.facts.of_triples(query.s, query.r, query.o)
+        if len(place) and hole != Hole.BEGIN:
+            texts = [
+                self.asked.asking.span_text(int(self.facts.begin[each]), int(self.facts.end[each])) for each in facts
+            ]
+            said.append(f"the KB has {', '.join(dict.fromkeys(sorted(texts)))}")
+        begin = int(rows.begin[row] if hole == Hole.END else found.begin[row])
+        end = int(rows.end[row] if hole == Hole.BEGIN else found.end[row])
+        if hole != Hole.BEGIN and found.going_on[row] > 0.5:
+            said.append("it probably still goes on; the end is that if it has ended")
+        if hole == Hole.END:
+            return said + (ends.reasons(query, begin, end, 2) or ["no single fact tells more"])
+        span = max(end - begin, 1)
+        window = (begin - span, min(begin + span, end) if hole == Hole.BEGIN else begin + span)
+        s, r, o = int(query.s[0]), int(query.r[0]), int(query.o[0])
+        told = self.asked.dating_reasons(s, r, o, begin, window, 2)
+        if hole == Hole.BEGIN:
+            told = [*told[:1], *ends.lasts(int(query.r[0]), end - begin)]
+        return said + (told[:2] or ["no single fact tells more"])

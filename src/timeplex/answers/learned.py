@@ -18,7 +18,11 @@ import polars as pl
 
 from timeplex.answers.batches import of_all
 from timeplex.answers.dates import Dates, reasons
+from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
+from timeplex.answers.discover import fit as fit_proposals
+from timeplex.answers.ends import Ends
 from timeplex.answers.explain import Explanation, Part, because, explain, strength
+from timeplex.answers.fill import fill
 from timeplex.answers.kept import Keeper, digest
 from timeplex.answers.links import Links
 from timeplex.answers.rank import Coexistence, EntityQueries
@@ -26,6 +30,7 @@ from timeplex.answers.resolve import ANY_TIME, At, Resolver, rank_table, when_ta
 from timeplex.errors import InputError
 from timeplex.evaluation.plots import Curve
 from timeplex.kb.facts import TemporalKB
+from timeplex.kb.readers.table import Columns
 from timeplex.kb.timeline import Timeline
 from timeplex.models.scorer import Direction
 from timeplex.patterns.base import Evidence, TimeQueries
@@ -196,6 +201,59 @@ class Learned:
         query = TimeQueries(*(np.array([number]) for number in (s, r, o)))
         others = np.unique(np.linspace(*window, INSTANTS).astype(int))
         return reasons(self.kb, self.dates.model, query, begin, others, limit)
+
+    @cached_property
+    def ends(self) -> Ends:
+        """One end of a fact given the other, and whether it goes on; learned on first use."""
+        return Ends(self.kb, self.dates, self.keeper)
+
+    def fill(
+        self,
+        table: Any,
+        *,
+        subject: str | None = None,
+        relation: str | None = None,
+        object: str | None = None,
+        begin: str | None = None,
+        end: str | None = None,
+        min_probability: float = 0.0,
+    ) -> Any:
+        """A DataFrame of pandas, polars or pyarrow with its holes filled in further columns; the same kind comes back.
+
+        The columns are found by their usual names, or given; `relation="=name"` is one relation for all rows. Missing
+        objects, begins and ends are predicted in `…_predicted`, with `probability` (see `answers.fill` for what it
+        means), `still_going_on` where an end is missing, and `reason`. What is less likely than `min_probability` stays
+        empty.
+        """
+        roles = {"subject": subject, "relation": relation, "object": object, "begin": begin, "end": end}
+        return fill(self, table, Columns(**roles), min_probability)
+
+    @cached_property
+    def proposals(self) -> PrecisionModel:
+        """How often what `discover` proposes is true; learned on first use."""
+        found = PrecisionModel.restored(len(self.kb.relations), self.keeper)
+        if found is None:
+            found = fit_proposals(self)
+            found.keep(self.keeper)
+        return found
+
+    def discover(
+        self,
+        *,
+        relation: str | Sequence[str] = (),
+        min_probability: float = MIN_PROBABILITY,
+        limit: int = LIMIT,
+        on_progress: Progress | None = None,
+    ) -> pl.DataFrame:
+        """The likeliest facts that the KB, any split, does not state: at most `limit`, best first.
+
+        `relation` names one or several (else all that have enough facts); `on_progress` is called with (done, total)
+        in entities. Columns: subject, relation, object (ids), begin, end (null if it goes on), probability (see
+        `proposals`), reason.
+        """
+        relations = [relation] if isinstance(relation, str) else relation
+        found = discover(self, relations, min_probability, limit, on_progress)
+        return pl.concat([pl.DataFrame(schema=SCHEMA), *found])
 
     @property
     def company(self) -> Coexistence:

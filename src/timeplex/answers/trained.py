@@ -6,21 +6,16 @@
 >>> trained.when("Angela Merkel", "headOfGovernment", "Germany")                            # doctest: +SKIP
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 
 from timeplex.answers import calibration
 from timeplex.answers.calibration import Calibration, fit
-from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
-from timeplex.answers.discover import fit as fit_proposals
-from timeplex.answers.fill import fill
 from timeplex.answers.kept import Keeper, digest
 from timeplex.answers.learned import Learned
 from timeplex.answers.rank import Coexistence, EntityQueries, EntityRanker, KnownAnswers
@@ -29,7 +24,6 @@ from timeplex.errors import InputError
 from timeplex.evaluation.protocol import Protocol
 from timeplex.evaluation.report import Report, evaluate, link_task
 from timeplex.kb import spans
-from timeplex.kb.readers.table import Columns
 from timeplex.models.loading import own_model
 from timeplex.patterns.base import LinkQueries
 from timeplex.patterns.ranking import Extra
@@ -105,13 +99,6 @@ class Trained(Learned):
         return self.calibration
 
     @cached_property
-    def proposals(self) -> PrecisionModel:
-        """How often what `discover` proposes is true; fitted on dev on first use, and kept in the run folder."""
-        return calibration.load_or_fit(
-            self.run, "proposals.json", PrecisionModel, lambda: fit_proposals(self), PrecisionModel.fits
-        )
-
-    @cached_property
     def who(self) -> EntityRanker:
         """Ranking on numbers; the facts of all splits are known."""
         return EntityRanker(self.run, self.kb.facts)
@@ -120,45 +107,6 @@ class Trained(Learned):
     def dating(self) -> Dating:
         """Dating on numbers."""
         return Dating(self.run, self.calibration.when.weights)
-
-    def fill(
-        self,
-        table: Any,
-        *,
-        subject: str | None = None,
-        relation: str | None = None,
-        object: str | None = None,
-        begin: str | None = None,
-        end: str | None = None,
-        min_probability: float = 0.0,
-    ) -> Any:
-        """A DataFrame of pandas, polars or pyarrow with its holes filled in further columns; the same kind comes back.
-
-        The columns are found by their usual names, or given; `relation="=name"` is one relation for all rows. Missing
-        objects, begins and ends are predicted in `…_predicted`, with `probability` (see `answers.fill` for what it
-        means), `still_going_on` where an end is missing, and `reason`. What is less likely than `min_probability` stays
-        empty.
-        """
-        roles = {"subject": subject, "relation": relation, "object": object, "begin": begin, "end": end}
-        return fill(self, table, Columns(**roles), min_probability)
-
-    def discover(
-        self,
-        *,
-        relation: str | Sequence[str] = (),
-        min_probability: float = MIN_PROBABILITY,
-        limit: int = LIMIT,
-        on_progress: Progress | None = None,
-    ) -> pl.DataFrame:
-        """The likeliest facts that the KB, any split, does not state: at most `limit`, best first.
-
-        `relation` names one or several (else all that have enough training facts); `on_progress` is called with
-        (done, total) in entities. Columns: subject, relation, object (ids), begin, end, probability (see `proposals`),
-        reason.
-        """
-        relations = [relation] if isinstance(relation, str) else relation
-        found = discover(self, relations, min_probability, limit, on_progress)
-        return pl.concat([pl.DataFrame(schema=SCHEMA), *found])
 
     def evaluate(
         self, *, split: str = "test", protocol: str | Protocol = "paper", filter: str | None = "all"

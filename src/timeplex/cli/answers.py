@@ -186,7 +186,7 @@ def explain(
 
 
 def fill(
-    run: Path = options.RUN,
+    source: str = options.RUN_OR_KB,
     file: Path = typer.Argument(..., metavar="FILE", help="A .csv, .tsv, .jsonl, .json, .parquet, .xlsx or .ods file."),
     output: Path = typer.Option(
         ..., "-o", "--output", metavar="OUT", help="The file to write: .csv, .tsv, .jsonl, .json or .parquet."
@@ -203,12 +203,13 @@ def fill(
     models: list[str] = options.OWN_MODELS,
     formulas: bool = options.FORMULAS,
     device: str = options.DEVICE,
+    data_dir: Path | None = options.DATA_DIR,
     as_json: bool = options.JSON,
 ) -> None:
     """Fill missing objects, begins and ends of a table, each with a probability and a reason.
 
     All columns and rows come back in their order, with these added: …_predicted, probability, still_going_on (how
-    likely a missing end is open) and reason, which also says why a row stays empty.
+    likely a missing end is open) and reason, which also says why a row stays empty. A KB needs no training.
 
     Example: timeplex fill runs/careers careers.csv -o filled.csv --object organisation
     """
@@ -221,14 +222,14 @@ def fill(
     if output.exists() and file.exists() and output.samefile(file):
         raise InputError(f"{output} is the table itself.", "Give another file with -o.")
     table = read_source_table(file, columns=Columns(subject, relation, object_, begin, end), encoding=encoding)
-    trained = options.opened(run, device, models)
     from timeplex.answers.fill import fill_file
 
-    with options.calibrating(trained):
-        found = fill_file(trained, table, output, min_probability, source=str(file), formulas=formulas)
+    asked = options.to_ask(source, data_dir, device, models)
+    with options.learning(asked):
+        found = fill_file(asked, table, output, min_probability, source=str(file), formulas=formulas)
     if as_json:
         counts = {"rows": found.rows, "filled": found.filled, "columns": found.columns}
-        print_json({"run": str(run), **counts, "file": str(output)})
+        print_json({**asked.about, **counts, "file": str(output)})
         return
     say(f"{counted(found.rows, 'row')}, {found.filled:,} filled")
     for reason, count in found.left[:REASONS]:
@@ -240,7 +241,7 @@ def fill(
 
 
 def discover(
-    run: Path = options.RUN,
+    source: str = options.RUN_OR_KB,
     output: Path = typer.Option(..., "-o", "--output", metavar="OUT", help="A .csv, .tsv, .jsonl or .parquet file."),
     relation: list[str] = typer.Option([], "--relation", help="Only this relation; may be given several times."),
     min_probability: float = typer.Option(0.1, "--min-probability", "--min-prob", help="The least probability."),
@@ -249,35 +250,39 @@ def discover(
     models: list[str] = options.OWN_MODELS,
     formulas: bool = options.FORMULAS,
     device: str = options.DEVICE,
+    data_dir: Path | None = options.DATA_DIR,
     as_json: bool = options.JSON,
 ) -> None:
     """Find facts that are likely true and that the KB does not state, best first, each with dates and a reason.
 
-    The probability is learned from dev facts, which the model has not seen: the share of such proposals that were among
-    them. Facts that are true but stated nowhere counted as wrong, so it is rather too low than too high.
+    A KB needs no training. The probability is learned from dev facts, taken out for it: the share of such proposals
+    that were among them. Facts that are true but stated nowhere counted as wrong: it is rather too low than too high.
 
     Example: timeplex discover runs/sample -o found.csv --relation headOfGovernment
     """
     from timeplex.files import check_writable
     from timeplex.kb.readers import check_format
     from timeplex.kb.store import write_frame
+    from timeplex.sources import is_kb
 
     check_format(output)
     check_writable(output)
-    trained = options.opened(run, device, models)
-    if output.resolve().is_relative_to(run.resolve()):
-        raise InputError(f"{output} lies in the run folder.", "Choose another place with -o.")
-    with options.calibrating(trained):
-        proposals = trained.proposals  # so that it is not fitted under the next bar
-    with progress(f"searching {trained.kb.name}", "entities") as report:
-        found = trained.discover(relation=relation, min_probability=min_probability, limit=limit, on_progress=report)
+    asked = options.to_ask(source, data_dir, device, models)
+    if Path(source).is_dir() and output.resolve().is_relative_to(Path(source).resolve()):
+        kind = "KB" if is_kb(source) else "run"
+        raise InputError(f"{output} lies in the {kind} folder.", "Choose another place with -o.")
+    with options.learning(asked):
+        proposals = asked.proposals  # so that it is not fitted under the next bar
+    with progress(f"searching {asked.kb.name}", "entities") as report:
+        found = asked.discover(relation=relation, min_probability=min_probability, limit=limit, on_progress=report)
     write_frame(found, output, formulas=formulas)
     if as_json:
         facts = {"found": len(found), "file": str(output), "facts": found[: min(show, len(found))].to_dicts()}
-        print_json({"run": str(run), "calibration": proposals.model_dump(include={"facts", "measured"}), **facts})
+        judged = {"facts": proposals.facts, "measured": proposals.measured}
+        print_json({**asked.about, "calibration": judged, **facts})
         return
     if show and len(found):
         shown = found.drop("reason").head(min(show, len(found)))
         print_table("", shown.columns, shown.rows(), decimals=3)
-    say(proposals.note(len(trained.kb.facts)))
+    say(proposals.note(len(asked.kb.facts)))
     say(f"{counted(len(found), 'fact')} with a probability of at least {min_probability:g}, saved in {output}.")

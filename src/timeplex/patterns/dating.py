@@ -381,16 +381,24 @@ class DateModel:
         top = np.sort(np.argpartition(-begins, most - 1, axis=1)[:, :most], axis=1)
         likely = np.take_along_axis(begins, top, 1)
         likely[likely < RARE * likely.max(1, keepdims=True)] = 0
+        return top, likely, self.ends(queries, top, likely)
+
+    def ends(self, queries: TimeQueries, top: Ints, likely: Floats) -> Floats:
+        """Pr(end | begin) of begins at the places `top`, (n, m), over the axis: (n, m, instants).
+
+        likely (n, m): how likely each begin is; those with 0 have no ends.
+        """
         axis, width = queries.instants(self.evidence), queries.widths(self.evidence)
         weights, durations = self.weights["end"].of(queries.r), self.fitted.durations
         plain = weights.shape[1] - len(Durations.end_features)
         alone = _logits(self.fitted.years(queries, "end"), weights[:, :plain])
-        following = durations.successors(queries, np.take_along_axis(np.broadcast_to(axis, begins.shape), top, 1))
+        every = np.broadcast_to(axis, (len(queries), axis.shape[1]))
+        following = durations.successors(queries, np.take_along_axis(every, top, 1))
         ends = np.empty((*top.shape, axis.shape[1]))
         given = np.ascontiguousarray(weights[:, plain:])
         table, bucket = durations.table, durations.buckets.of
         ends_given(alone, width, axis, queries.r, given, top, likely, following, table, bucket, spans.OPEN_END, ends)
-        return top, likely, ends
+        return ends
 
     def focus(self, queries: TimeQueries) -> TimeQueries:
         """The queries on axes of their own if that of the evidence has cells: what matters is on them exactly."""
@@ -403,7 +411,7 @@ class DateModel:
         _, likely, ends = self.joint(first, begins)
         few = np.argsort(-begins, axis=1, kind="stable")[:, :FROM]
         usual = self.fitted.durations.points(first, np.take_along_axis(first.instants(evidence), few, 1))
-        days = (_days(first, evidence, of) for of in (begins, np.einsum("nm,nmy->ny", likely, ends)))
+        days = (days_of(first, evidence, of) for of in (begins, np.einsum("nm,nmy->ny", likely, ends)))
         return closer(queries, evidence, *pointed, np.concatenate([*days, usual], 1))
 
     def instants(self, queries: TimeQueries) -> Floats:
@@ -429,7 +437,7 @@ class DateModel:
         return begin, end
 
 
-def _days(queries: TimeQueries, evidence: Evidence, likely: Floats) -> Ints:
+def days_of(queries: TimeQueries, evidence: Evidence, likely: Floats) -> Ints:
     """All instants of the likeliest cells, of Pr (n, instants): (n, about `DAYS`)."""
     widest = int(evidence.width.max())
     count = min(max(DAYS // widest, 1), len(evidence.axis))

@@ -46,6 +46,7 @@ class Durations:
         width = len(self.buckets.width)
         cell = facts.r[closed] * width + self.buckets(length)
         counts = np.bincount(cell, minlength=evidence.relations * width).reshape(-1, width).astype(float)
+        self.counts = counts
         everywhere = counts.sum(0)
         self.table = smoothed(counts + ALL_CASES * everywhere / max(everywhere.sum(), 1), self.buckets.width)
 
@@ -85,6 +86,10 @@ class Durations:
         following = self.successors(queries, begin)
         following = np.where(following == spans.OPEN_END, begin[:, :, None], following)
         return np.concatenate([usual, following, following - 1, begin[:, :, None]], 2).reshape(len(begin), -1)
+
+    def points_before(self, queries: TimeQueries, end: Ints) -> Ints:
+        """The begins from which the usual durations lead to ends (n,): (n, some)."""
+        return np.asarray(end[:, None] - np.maximum(spikes(self.table[queries.r], self.buckets), 0))
 
 
 @njit(cache=True, nogil=True)
