@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import timeplex
 from timeplex.kb.facts import TemporalKB
 from timeplex.training.loop import Trainer
 from timeplex.training.run import RunFolder
@@ -32,6 +33,16 @@ def test_it_answers_as_it_did(folder: Path) -> None:
     # Products of float32 numbers differ in the last digits from processor to processor.
     assert found["rank"] == pytest.approx(expected["rank"], rel=1e-4)
     assert {**found, "rank": None} == {**expected, "rank": None}
+
+
+@pytest.mark.parametrize("folder", GOLDEN, ids=lambda path: path.name)
+def test_it_can_be_asked(folder: Path, tmp_path: Path) -> None:
+    """What older runs have not kept is learned with the first question, and kept."""
+    run = shutil.copytree(folder / "run", tmp_path / "run")
+    asked = timeplex.load(run)
+    assert len(asked.rank(relation="headOf", object="Town 3", at="1961", k=5)) == 5
+    assert asked.when("P5", "headOf", "Town 0")["probability"].is_between(0, 1).all()
+    assert {"dates.json", "links.json"} <= {path.name for path in run.iterdir()}
 
 
 @pytest.mark.parametrize("folder", [path for path in GOLDEN if (path / "begun").exists()], ids=lambda path: path.name)

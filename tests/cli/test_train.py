@@ -47,6 +47,38 @@ def test_train_says_what_and_how_long_and_saves(timeplex, small: str, tmp_path: 
     }
 
 
+LEARNED = {f"{name}.{suffix}" for name in ("dates", "links") for suffix in ("json", "safetensors")}
+
+
+def test_train_learns_the_patterns_too(timeplex, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    run = tmp_path / "run"
+    assert timeplex("train", small, "-o", run, "--patterns", "--model", "complex", *FAST).code == 0
+    assert {path.name for path in run.iterdir()} >= LEARNED
+    kept = package.load(run)
+
+    def learn(*given: Any) -> None:
+        raise AssertionError("it is learned again")
+
+    monkeypatch.setattr("timeplex.answers.dates.Dates.learn", learn)
+    monkeypatch.setattr("timeplex.answers.links.Links.learn", learn)
+    s, r, o, *_ = next(iter(kept.kb.test))
+    assert len(kept.when(kept.kb.entities[s], kept.kb.relations[r], kept.kb.entities[o])) == 1
+    assert len(kept.rank(subject=kept.kb.entities[s], relation=kept.kb.relations[r], k=2)) == 2
+
+
+def test_patterns_that_are_stopped_are_learned_later(  # type: ignore[no-untyped-def]
+    timeplex, small: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*given: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("timeplex.answers.learned.Learned.learn", stopped)
+    answer = timeplex("train", small, "-o", "run", "--patterns", "--model", "complex", *FAST)
+    assert answer.code == 130
+    assert "The model is saved in run; its patterns are learned with the first question." in answer.out
+    assert package.load("run").run.recipe.model == "complex"
+
+
 def test_the_full_model_is_the_default_and_the_base_has_its_name(timeplex, small: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     answers = [
         timeplex("train", small, "-o", str(tmp_path / f"run{name}"), *FAST, *(["--model", name] if name else []))

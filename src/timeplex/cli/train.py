@@ -68,10 +68,14 @@ def train(
 
 def _learn_patterns(output: Path, device: str) -> None:
     """Have what answers need ready; the run is finished, so that nothing is lost if this is stopped."""
-    with progress(f"learning the patterns of {output}", "steps") as report:
-        from timeplex.answers.trained import load
+    try:
+        with progress(f"learning the patterns of {output}", "steps") as report:
+            from timeplex.answers.trained import load
 
-        load(output, device).learn(report)
+            load(output, device).learn(report)
+    except KeyboardInterrupt:
+        say(f"Stopped. The model is saved in {output}; its patterns are learned with the first question.")
+        raise typer.Exit(130) from None
 
 
 def _announce(trainer: "Trainer", resume: bool) -> None:
