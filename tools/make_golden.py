@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 import timeplex
-from timeplex.answers.rank import EntityRanker
+from timeplex.answers.rank import Coexistence, EntityRanker
 from timeplex.evaluation.ranking import PlacedFacts
 from timeplex.evaluation.time_prediction import fit_durations, probabilities
 from timeplex.files import to_json
@@ -61,7 +61,11 @@ def answers(folder: Path) -> dict[str, object]:
     """
     trained, kb = timeplex.load(folder / "run"), timeplex.TemporalKB.load(folder / "kb")
     run, asking = trained.run, trained.asking
-    ranked = EntityRanker(run, kb.facts).rank(asking.questions(relation="headOf", object="Town 3", at="1961"), 5)
+    question = asking.questions(relation="headOf", object="Town 3", at="1961")
+    who = EntityRanker(run, kb.facts)
+    ranked = who.rank(question, 5)
+    company = Coexistence(kb.train, len(kb.relations), run.timeline.first, run.timeline.last)
+    probability = ranked.raw[0] * company.factor(question, who.known)
     s, r, o = asking.triples("P5", "headOf", "Town 0")
     fact = PlacedFacts(s, r, o, np.zeros(1, np.int64), np.zeros(1, np.int64))
     ((_, likely),) = probabilities(run.scorer, fact, run.timeline, torch.device("cpu"))
@@ -69,7 +73,7 @@ def answers(folder: Path) -> dict[str, object]:
     return {
         "kb": kb.digest,
         "problems": len(kb.problems),
-        "rank": dict(zip(kb.entities.many(ranked.entity[0]), ranked.raw[0].tolist(), strict=True)),
+        "rank": dict(zip(kb.entities.many(ranked.entity[0]), probability.tolist(), strict=True)),
         "when": [str(begin[0, 0])],
     }
 

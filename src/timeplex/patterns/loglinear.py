@@ -44,6 +44,12 @@ class Pools:
         return self if kept.all() else Pools(self.features[:, :, kept], self.offset, self.r)
 
     @classmethod
+    def none(cls, size: int, features: int) -> "Pools":
+        """No question, with pools of so many."""
+        empty = np.empty((0, size, features), np.float32)
+        return cls(empty, np.empty((0, size), np.float32), np.empty(0, np.int64))
+
+    @classmethod
     def together(cls, parts: Sequence["Pools"]) -> "Pools":
         """All questions of some pools of one size."""
         return cls(

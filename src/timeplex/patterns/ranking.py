@@ -245,7 +245,9 @@ class Course:
             rows = feature_rows(patterns, some.queries, extra)
             score = None if weights is None else linear_scores(weights, rows, some.queries.r)
             found.append(some.pools(rows, score, best, others, rng))
-        return Pools.together(found)
+        size = 1 + others + (0 if weights is None else best)
+        width = len(feature_names(patterns)) + (extra is not None)
+        return Pools.together([Pools.none(size, width), *found])
 
     @property
     def groups(self) -> tuple[str, ...]:
