@@ -25,9 +25,10 @@ run timeplex when run "Gerhard Schröder" headOfGovernment Germany --explain --p
 say "5. Without training: three facts are hidden in a copy of these, and asked for by the patterns of the others"
 run python ../tools/without.py sample hidden.csv "Italy, won, FIFA World Cup, 1982" \
     "Los Angeles, hosted, Summer Olympics, 1984" "Helmut Kohl, headOfGovernment, Germany, 1982"
-run timeplex when hidden.csv Italy won "FIFA World Cup" --explain
-run timeplex when hidden.csv "Los Angeles" hosted "Summer Olympics" --explain
-run timeplex when hidden.csv "Helmut Kohl" headOfGovernment Germany --explain
+run timeplex import hidden.csv -o hidden.kb
+run timeplex when hidden.kb Italy won "FIFA World Cup" --explain
+run timeplex when hidden.kb "Los Angeles" hosted "Summer Olympics" --explain
+run timeplex when hidden.kb "Helmut Kohl" headOfGovernment Germany --explain
 
 say "6. What is wrong in a KB? In a copy of these facts, one in a hundred has got wrong dates"
 run python ../tools/with_errors.py sample copy.csv

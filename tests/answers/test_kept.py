@@ -14,7 +14,7 @@ from tests.builders import small_kb
 import timeplex
 from timeplex import Learned, TemporalKB
 from timeplex.answers.dates import Dates
-from timeplex.answers.kept import _checksum, digest
+from timeplex.answers.kept import checksum, digest
 from timeplex.answers.links import Links
 
 NAMES = ("dates", "links")
@@ -89,7 +89,7 @@ def rewritten(folder: Path, place: Path, name: str, change: Any, arrays: Any) ->
     change(said["learned"])
     arrays(numbers)
     content = save(numbers)
-    said |= {"numbers": hashlib.sha256(content).hexdigest(), "sha256": _checksum(said["learned"])}
+    said |= {"numbers": hashlib.sha256(content).hexdigest(), "sha256": checksum(said["learned"])}
     (place / f"{name}.json").write_text(json.dumps(said))
     (place / f"{name}.safetensors").write_bytes(content)
     return timeplex.learn(timeplex.read(folder), folder=place)
@@ -118,7 +118,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_hostile_files_with_valid_checksums_are_passed_over(folder: Path, tmp_path: Path, name: str) -> None:
+def test_hostile_files_with_validchecksums_are_passed_over(folder: Path, tmp_path: Path, name: str) -> None:
     first = "begin_shared" if name == "dates" else "shared"
     numbers = [
         lambda arrays: arrays[first].__setitem__(0, np.nan),

@@ -60,7 +60,7 @@ def test_a_coarse_date_covers_all_that_lies_in_it() -> None:
     ("at", "message"),
     [
         (1989, "1989 is outside of the timeline, which runs from 1990 to 2003."),
-        ("2004", "2004 is outside of the timeline"),
+        ("2018", "2018 is outside of the timeline"),
         ("1995..2044", "2044 is outside of the timeline"),
         ((1200, 1995), "1200 is outside"),
         ("2001..1999", "2001..1999 ends before it begins. Give the earlier date first."),

@@ -12,9 +12,9 @@ import timeplex
 from timeplex.auditing.audit import audit
 from timeplex.auditing.base import Found
 from timeplex.auditing.case import AuditContext
-from timeplex.auditing.findings import _causes
+from timeplex.auditing.findings import causes_of
 from timeplex.auditing.own_rules import read_own_rules
-from timeplex.auditing.rules.gap import _unusual
+from timeplex.auditing.rules.gap import unusual
 from timeplex.kb.facts import TemporalKB
 from timeplex.text import length
 
@@ -87,7 +87,7 @@ def test_one_cause_is_told_once() -> None:
     one = found("one-at-a-time", [0, 1, 2, 3], [[1, 2, 3], [0], [0], [0, 5]])
     two = found("gap", [2, 4], [[6], [3]])
     place = np.array([1, 2, 3, 4, 5, 0, 0])
-    causes = _causes([one, two], place, np.arange(7, dtype=np.int32))
+    causes = causes_of([one, two], place, np.arange(7, dtype=np.int32))
     assert causes.tolist() == [1, 1, 3, 1, 5, 0, 0]  # 4 is told by itself, since 3 is told with 0
 
 
@@ -112,7 +112,7 @@ def test_a_gap_within_the_usual_range_is_told_without_a_count() -> None:
     accused = case.evidence.wrong.argmax()
     wrong = np.where(np.arange(len(kb)) == accused, 0.9, 0.0)
     case.__dict__["evidence"] = replace(case.evidence, weight=np.full(len(case.evidence.gap), -1.0), wrong=wrong)
-    told = _unusual(case)
+    told = unusual(case)
     inside = [place for place in range(len(told.fact)) if "hardly ever so far apart" in told.message(place)]
     assert inside
     assert len(inside) < len(told.fact)

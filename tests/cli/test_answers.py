@@ -46,7 +46,10 @@ def test_train_and_ask(timeplex: Timeplex, source: str, monkeypatch: pytest.Monk
         timeplex("rank", "run", "--subject", s, "--relation", r, "--at", begin, "-k", "5", "--json").out
     )
     assert [row["rank"] for row in ranked["answers"]] == [1, 2, 3, 4, 5]
-    assert "calibrated on" in timeplex("rank", "run", "--object", o, "--relation", r, "--at", f"{begin}..{end}").out
+    assert (
+        "A probability is the share of such answers that were right"
+        in timeplex("rank", "run", "--object", o, "--relation", r, "--at", f"{begin}..{end}").out
+    )
     dated = timeplex("when", "run", s, r, o, "--explain", "--plot", "when.png")
     assert "most likely" in dated.out
     assert Path("when.png").read_bytes().startswith(b"\x89PNG")

@@ -55,6 +55,14 @@ def odd_run() -> Path:
         for number in range(12)
         for a, b in zip(ODD, (*ODD[5:], *ODD[:5]), strict=True)
     ]
+    # Marriages from both sides but for the last three, so that there is something to discover.
+    for number in range(24):
+        pair = (f"=a{number}", f"+b{number}")
+        dates = {"begin": str(1900 + number), "end": str(1920 + number)}
+        rows += [
+            {"subject": one, "relation": "@marriedTo", "object": other, **dates}
+            for one, other in (pair, pair[::-1])[: 1 if number > 20 else 2]
+        ]
     # A few that are wrong, so that the audit has something to say.
     rows += [{**row, "begin": "1999", "end": "1900"} for row in rows[: len(ODD)]]
     kb = library.split_randomly(library.read(pl.DataFrame(rows)), valid=0.1, test=0.1, seed=0)

@@ -11,7 +11,7 @@ from timeplex.patterns.dating import DateModel
 
 HIDDEN = {
     ("Italy", "won", "FIFA World Cup"): (1982, 1982),  # the year that no other has won; in 1990 Germany did
-    ("Los Angeles", "hosted", "Summer Olympics"): (1984, 1984),  # not 1964, when it was Tokyo
+    ("Los Angeles", "hosted", "Summer Olympics"): (1984, 1984),  # not 1964, when it was Tokyo: a year that is free
     ("Helmut Kohl", "headOfGovernment", "Germany"): (1982, 1998),  # Schmidt and Schröder are on both sides
 }
 
@@ -30,8 +30,11 @@ def test_a_hidden_fact_is_dated_as_a_person_would(hidden: tuple[TemporalKB, Date
     likely = model.begins(query)[0]
     best = model.evidence.axis[np.argsort(-likely)]
     begin, end = (side[0, 0] for side in model.spans(query))
-    if fact[0] == "Los Angeles":  # no games were held in 1916 either: it is the one other year that may come first
-        assert next(year for year in best.tolist() if year != 1916) == 1984
+    if fact[0] == "Los Angeles":  # the table does not tell why there were no games in 1916, 1940 and 1944
+        taken = set(kb.facts.begin[(kb.facts.r == r) & (kb.facts.o == o)].tolist())
+        assert 1964 in taken
+        assert 1984 in best[:4]
+        assert not taken & set(best[:4].tolist())
     else:
         assert (begin, end) == HIDDEN[fact]
         assert best[0] == HIDDEN[fact][0]

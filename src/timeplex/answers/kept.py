@@ -55,7 +55,7 @@ class Keeper:
             return None
         try:
             found = read_json(self.folder, f"{name}.json", _File)
-            if (found.digest, found.sha256) != (self.digest, _checksum(found.learned)):
+            if (found.digest, found.sha256) != (self.digest, checksum(found.learned)):
                 return None
             content = read(self.folder, f"{name}.safetensors")
             if hashlib.sha256(content).hexdigest() != found.numbers:
@@ -72,7 +72,7 @@ class Keeper:
         content = save({key: torch.from_numpy(np.ascontiguousarray(each)) for key, each in arrays.items()})
         values = state.model_dump(mode="json")
         numbers = hashlib.sha256(content).hexdigest()
-        written = {"digest": self.digest, "numbers": numbers, "sha256": _checksum(values), "learned": values}
+        written = {"digest": self.digest, "numbers": numbers, "sha256": checksum(values), "learned": values}
         with suppress(InputError):
             write_whole(self.folder / f"{name}.safetensors", content)
             write_whole(self.folder / f"{name}.json", to_json(written, indent=1).encode())
@@ -105,5 +105,6 @@ def digest(kb: TemporalKB, *more: bytes) -> str:
     return found.hexdigest()
 
 
-def _checksum(values: object) -> str:
+def checksum(values: object) -> str:
+    """Of values that JSON can hold, whatever the order of their keys."""
     return hashlib.sha256(to_json(values, sort_keys=True).encode()).hexdigest()

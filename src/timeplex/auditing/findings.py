@@ -154,14 +154,14 @@ def rank(case: AuditContext, found: Iterable[Found]) -> Findings:
     place = np.zeros(len(case.facts), np.int64)
     place[facts[order[np.sort(first)]]] = np.arange(1, len(first) + 1)
     frame = pl.concat([SCHEMA.to_frame(), *(_table(case, each) for each in found)])
-    causes = _causes(found, place, case.facts.s)
+    causes = causes_of(found, place, case.facts.s)
     frame = frame.with_columns(
         rank=pl.Series(place[facts]), suspicion=pl.Series(-np.expm1(doubt[facts])), cause=pl.Series(causes[facts])
     )[order]
     return Findings(frame, case.rows[facts[order]], case.kb.name, len(case.facts), tuple(case.notes), None, asked, case)
 
 
-def _causes(found: Sequence[Found], place: Ints, subject: Codes) -> Ints:
+def causes_of(found: Sequence[Found], place: Ints, subject: Codes) -> Ints:
     """Of each suspicious fact the rank of the one with which it is told, (n,), given the ranks; 0 for the others.
 
     A fact is told with a more suspicious one if all its findings involve that one (one short term overlaps with three

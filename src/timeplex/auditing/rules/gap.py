@@ -22,10 +22,11 @@ class Gap(Rule):
 
     def find(self, case: AuditContext) -> Found:
         """Facts that all evidence together makes suspicious, with the oddest gap as the reason."""
-        return self.accuse(*_outside(case), _unusual(case))
+        return self.accuse(*_outside(case), unusual(case))
 
 
-def _unusual(case: AuditContext) -> Block:
+def unusual(case: AuditContext) -> Block:
+    """Facts whose date is unusually far from others of the same entity."""
     of = case.evidence
     distance = np.empty_like(of.gap)
     for part in blocks(len(distance)):
