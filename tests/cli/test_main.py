@@ -219,3 +219,27 @@ def test_output_that_is_not_utf_8_is_no_failure(installed: Timeplex) -> None:
     answer = installed("stats", "facts.tsv", PYTHONIOENCODING="ascii")
     assert (answer.code, answer.err) == (0, "")
     assert "relation" in answer.out
+
+
+LOST = """
+import os, signal, time
+from timeplex.cli.main import leave_on_signals
+
+class Deleted:
+    def __del__(self):
+        os.kill(os.getpid(), signal.{number})
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+leave_on_signals()
+Deleted()
+time.sleep(20)
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", -2)])
+def test_a_signal_that_comes_where_no_exception_can_leave_comes_again(number: str, code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOST.format(number=number)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == code
+    assert "Exception ignored" not in done.stderr

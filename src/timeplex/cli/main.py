@@ -4,6 +4,7 @@ import errno
 import os
 import signal
 import sys
+import threading
 from io import BufferedWriter, FileIO, TextIOWrapper
 from typing import TYPE_CHECKING
 
@@ -158,10 +159,26 @@ def failure() -> OSError | None:
 
 
 def leave_on_signals() -> None:
-    """Let SIGTERM and SIGHUP end the process as Ctrl-C does: what is half done is cleared away."""
+    """Let SIGTERM and SIGHUP end the process as Ctrl-C does: what is half done is cleared away.
+
+    A signal may come where no exception can leave, inside a library or as an object is deleted: it comes again then.
+    """
+    others = sys.unraisablehook
 
     def leave(number: int, frame: object) -> None:
         sys.exit(128 + number)
+
+    def leave_later(lost: "sys.UnraisableHookArgs") -> None:
+        if isinstance(lost.exc_value, SystemExit | KeyboardInterrupt):
+            code = getattr(lost.exc_value, "code", None)
+            number = code - 128 if isinstance(code, int) and code > 128 else signal.SIGINT
+            again = threading.Timer(0.01, os.kill, (os.getpid(), number))
+            again.daemon = True
+            again.start()
+        else:
+            others(lost)
+
+    sys.unraisablehook = leave_later
 
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
