@@ -107,6 +107,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow  # each in a process of its own
 def test_every_module_can_be_the_first_to_be_imported() -> None:
     command = [sys.executable, "-W", "ignore", "-c", IMPORT_EACH_FIRST, *MODULES]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=patience(300))

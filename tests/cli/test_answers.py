@@ -25,7 +25,7 @@ def own_table() -> str:
     return "own.csv"
 
 
-@pytest.mark.parametrize("source", ["sample", "yago11k", "own.csv"])
+@pytest.mark.parametrize("source", ["sample", pytest.param("yago11k", marks=pytest.mark.slow), "own.csv"])
 def test_train_and_ask(timeplex: Timeplex, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     kb, base = source, []
     if source == "yago11k":

@@ -3,7 +3,7 @@
 from math import exp, log, log1p, sqrt
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.patterns.worlds import FIRST, LAST, OPEN, Asked, asked_of, bucket, each, edges, evidences
 
@@ -146,6 +146,7 @@ def test_features_are_what_a_literal_loop_finds(data: st.DataObject, kind: type)
         np.testing.assert_allclose(found[row], expected, rtol=1e-5, atol=1e-6, err_msg=str(asked))
 
 
+@settings(max_examples=25)  # the loop goes over all pairs of facts and all of time
 @given(st.data())
 def test_dates_of_candidates_are_what_a_literal_loop_finds(data: st.DataObject) -> None:
     evidence = data.draw(evidences(most=6))
