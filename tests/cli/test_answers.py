@@ -51,7 +51,8 @@ def test_train_and_ask(timeplex: Timeplex, source: str, monkeypatch: pytest.Monk
         in timeplex("rank", "run", "--object", o, "--relation", r, "--at", f"{begin}..{end}").out
     )
     dated = timeplex("when", "run", s, r, o, "--explain", "--plot", "when.png")
-    assert "most likely" in dated.out
+    assert "stated  " in dated.out
+    assert "a further time" in dated.out
     assert Path("when.png").read_bytes().startswith(b"\x89PNG")
     assert "score" in timeplex("explain", "run", s, r, o, "--at", begin).out
     holes = pl.DataFrame([(s, r, None, begin, end), (s, r, o, None, None)], facts.columns[1:], orient="row")
