@@ -7,7 +7,7 @@ in order in one folder, which has a copy of `examples/`.
 A command must exit with 0, or with 2 if the output shown begins with `error:`. What is shown is compared only in
 blocks marked `console check` and `console about`; there a line of `…` stands for any number of lines. What a trained
 model says may differ a little from machine to machine: in a block marked `about` numbers may be off by `ABOUT`, and
-the heights of bars do not count.
+the heights of bars and the width of columns do not count.
 """
 
 import doctest
@@ -127,9 +127,9 @@ def matches(shown: list[str], printed: list[str], about: bool = False) -> bool:
 
 
 def _loosely(line: str) -> str:
-    """A pattern for the line with any numbers, each in a group, any bars and any spaces."""
+    """A pattern for the line with any numbers, each in a group, any bars, any spaces, and a rule of any length."""
     texts = [re.sub(r"(?:\\ )+", r"\\s+", re.escape(re.sub("[▁▂▃▄▅▆▇█]+", "▁", text))) for text in NUMBER.split(line)]
-    return r"(\d+(?:\.\d+)?)".join(texts).replace("▁", "[▁▂▃▄▅▆▇█]+")
+    return re.sub("─+", "─+", r"(\d+(?:\.\d+)?)".join(texts).replace("▁", "[▁▂▃▄▅▆▇█]+"))
 
 
 def _near(shown: str, printed: str) -> bool:

@@ -245,6 +245,8 @@ def test_what_counts_as_the_same_output(shown: list[str], printed: list[str], ri
         (["in 1988"], ["in 1991"], False),
         (["in 1988"], ["in 1988.0"], False),
         (["  ▁▃█  a bar"], ["  ▁▁▂▆█▂ a bar"], True),
+        (["who 1", "─────"], ["who  1", "──────"], True),
+        (["who 1", "─────"], ["who 1", "-----"], False),
         (["a 1 (b.)"], ["a 1 (bc)"], False),
         (["a 1", "…", "b 2"], ["a 1", "x 7", "b 2"], True),
         (["Rocard 1"], ["Cresson 1"], False),
