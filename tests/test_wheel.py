@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_all_of_the_package_and_nothing_else_is_inside(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     ours = {f"timeplex/{path.relative_to(PACKAGE)}" for path in PACKAGE.rglob("*") if path.suffix in SHIPPED}
-    records = [path for name in (*DATASETS, "figures") for path in (RESULTS / name).glob("*.json")]
+    records = [path for name in (*DATASETS, "sample", "figures") for path in (RESULTS / name).glob("*.json")]
     ours |= {f"timeplex/reproduce/results/{path.relative_to(RESULTS)}" for path in records}
     assert {name for name in names if name.startswith("timeplex/")} == ours
     others = {name.partition("/")[2] for name in names - ours}
