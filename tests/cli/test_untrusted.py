@@ -156,7 +156,9 @@ def wrong(place: Path, seen: list[list[str]]) -> list[list[str]]:
 
 
 def is_temporary(path: str) -> bool:
-    """A file of a name that nobody could know before."""
+    """A file of a name that nobody could know before, or the package's own compiled code, kept beside its source."""
+    if path.startswith(str(Path(package.__file__).parent)) and "/__pycache__" in path:
+        return True
     return path.startswith(("/tmp/tmp", "/dev/shm/", "/tmp/torchinductor", "/tmp/_wr")) or path.startswith(
         "/tmp/matplotlib"
     )
