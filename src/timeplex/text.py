@@ -72,6 +72,16 @@ def length(number: float, unit: str) -> str:
     return exactly(number, unit)
 
 
+def lengths(low: float, high: float, unit: str) -> str:
+    """From one length to another: `19 to 50 years`, `45 days to 2 years`."""
+    first, last = length(low, unit), length(high, unit)
+    if first == last:
+        return last
+    number, of = first.split(" ")
+    same = of.rstrip("s") == last.split(" ")[1].rstrip("s")
+    return f"{number if same else first} to {last}"
+
+
 def exactly(number: float, unit: str) -> str:
     """A length of time in its own unit: `1,461 days`."""
     text = _number(number)
@@ -111,13 +121,8 @@ class Describer:
         return length(number, self.kb.granularity.value)
 
     def lengths(self, low: float, high: float) -> str:
-        """From one number of instants to another: `19 to 50 years`, `45 days to 2 years`."""
-        first, last = self.length(low), self.length(high)
-        if first == last:
-            return last
-        number, unit = first.split(" ")
-        same = unit.rstrip("s") == last.split(" ")[1].rstrip("s")
-        return f"{number if same else first} to {last}"
+        """From one number of instants to another, as `lengths` says it."""
+        return lengths(low, high, self.kb.granularity.value)
 
     def exactly(self, number: float) -> str:
         """A number of instants as just that many: `1,461 days`."""

@@ -1,6 +1,7 @@
 """A KB that is asked without training answers as a person with the table would."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -213,3 +214,22 @@ def test_the_future_can_be_asked_about(learned: Learned) -> None:
         learned.rank(object="country 3", relation="governs", at=9999)
     with pytest.raises(InputError, match="ends before it begins"):
         learned.rank(object="country 3", relation="governs", at=f"{last + 9}..{last + 5}")
+
+
+def test_a_time_asks_for_what_held_then(learned: Learned) -> None:
+    """`rank` weighs the spans that a question may mean, each as a question of its own would be answered."""
+    links = learned.links
+    asked = learned.asking.questions(relation="governs", at=1950, object="country 3")
+    begin, end, share = links.held.spans.of(links.held.asked(asked))
+    assert begin[0, 0] <= 1950 <= end[0, 0]
+    assert 0 < share[0, 0] <= 1
+    expected = np.zeros(len(learned.kb.entities))
+    for low, high, each in zip(begin[0], end[0], share[0], strict=True):
+        one = links.who.scores(replace(asked, begin=np.array([low]), end=np.array([high]))).double().numpy()[0]
+        expected += each * np.exp(one - one.max()) / np.exp(one - one.max()).sum()
+    found = np.exp(links.held.scores(asked).double().numpy()[0])
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
+    s, r, o, first, last = next(row for row in rows() if row[:3] == HIDDEN[0])
+    for year in range(first, last + 1):
+        assert learned.rank(subject=s, relation=r, at=year, k=1)["entity"][0] == o
+    assert learned.meant(learned.asking.questions(relation=r, at=first + 1, object=o)).begin[0] == first

@@ -149,9 +149,14 @@ def _for_when(run: TrainedRun, facts: Facts) -> Facts:
 
 def some_of(facts: Facts, most: int = MOST_FACTS) -> Facts:
     """All facts, or as many as allowed, drawn with a fixed seed and kept in order."""
-    if len(facts) <= most:
-        return facts
-    return facts[np.sort(np.random.default_rng(0).choice(len(facts), most, replace=False))]
+    return facts if len(facts) <= most else facts[some_rows(len(facts), most)]
+
+
+def some_rows(count: int, most: int) -> Ints:
+    """All of so many rows, or as many as allowed, drawn with a fixed seed and kept in order."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, most, replace=False))
 
 
 # Who ------------------------------------------------------------------------------------------------------------------
@@ -166,6 +171,16 @@ class WhoCases:
     there: Bools  # a small KB may have fewer than k candidates
     group: Ints
     fact: Ints
+
+
+def at_an_instant(facts: Facts, first: int, last: int) -> Facts:
+    """The facts as people ask for them: at one instant of their span, drawn with a fixed seed.
+
+    Open ends run to the instants `first` and `last`.
+    """
+    begin, end = (np.clip(np.asarray(side, np.int64), first, last) for side in facts.span)
+    instant = begin + (np.random.default_rng(0).random(len(facts)) * (end - begin + 1)).astype(np.int64)
+    return Facts(facts.s, facts.r, facts.o, *2 * [instant.astype(np.int32)])
 
 
 def who_cases(who: Ranker, facts: Facts, true: Facts, first: int, last: int) -> WhoCases:

@@ -15,7 +15,7 @@ from timeplex.kb.split import split_randomly
 from timeplex.patterns.base import SIDES, Because, Evidence, Side, TimeQueries
 from timeplex.patterns.dating import DateModel, Fitted, Weights
 from timeplex.patterns.relation_classes import INSTANTS_A_YEAR
-from timeplex.text import Describer, length
+from timeplex.text import Describer, length, lengths
 from timeplex.typing import Floats, Ints, Progress
 
 COVERAGE = 0.8
@@ -77,7 +77,7 @@ class Dates:
             overlaps, crossed = calibration_maps.choose(raw, right, queries.r, fold, relations)
             measured = {"span overlaps gold": before_and_after(raw, crossed, right)}
             level = max(COVERAGE, _conformal_level(needed[:, 0]))  # less, by easy cases, would fail the hard ones
-        everything = Evidence.of(kb, kb.facts)
+        everything = Evidence.of(kb, kb.facts).with_nobody()
         cases_seen = len(cases) if len(cases) >= LEAST_CASES else 0
         return cls(DateModel(everything, Fitted.of(everything), model.weights), overlaps, level, cases_seen, measured)
 
@@ -99,7 +99,7 @@ class Dates:
         """What is kept, with patterns fitted anew; None if nothing is that can be used."""
 
         def build(state: DatesState, numbers: Numbers) -> "Dates | None":
-            everything, relations = Evidence.of(kb, kb.facts), len(kb.relations)
+            everything, relations = Evidence.of(kb, kb.facts).with_nobody(), len(kb.relations)
             fitted = Fitted.of(everything)
             names = {side: fitted.names(side) for side in SIDES}
             if (list(state.begin), list(state.end)) != (names["begin"], names["end"]):
@@ -260,11 +260,11 @@ def _sentence(describe: Describer, name: str, why: Because, r: int, row: int, si
 
 
 def _range(low: int, high: int, unit: str) -> str:
-    """`3 to 10 years later`, `2 years earlier to 5 years later`."""
+    """`3 to 10 years later`, `120 days to 2 years earlier`, `from 2 years earlier to 5 years later`."""
     if low == high == 0:
         return f"the same {unit}"
     if low >= 0:
-        return f"{low:,} to {length(high, unit)} later"
+        return f"{lengths(low, high, unit)} later"
     if high <= 0:
-        return f"{-high:,} to {length(-low, unit)} earlier"
+        return f"{lengths(-high, -low, unit)} earlier"
     return f"from {length(-low, unit)} earlier to {length(high, unit)} later"

@@ -97,14 +97,16 @@ def explain(
     stated = [row for row in facts.of_subject_relation(s, r).tolist() if facts.o[row] == o]
     stated = [row for row in stated if facts.begin[row] <= end and facts.end[row] >= begin]
     own = stated[0] if stated else -1
-    found = learned.links.who.shares(asked, own)
+    meant = _of_fact(learned, asked, own) if stated else learned.meant(asked)
+    found = learned.links.who.shares(meant, own)
     parts = [Part(name, float(added[answer])) for name, added in found.items()]
     parts.sort(key=strength)
-    note = ""
+    note, likely = "", asking.span_text(int(meant.begin[0]), int(meant.end[0]))
     if stated:
-        note = f"The KB states it: {asking.span_text(int(facts.begin[own]), int(facts.end[own]))}. "
-        note += "That fact is left out of its own evidence."
-    probability = None if stated else float(learned.links.probability_of(asked, np.array([answer]))[0])
+        note = f"The KB states it: {likely}. That fact is left out of its own evidence."
+    elif likely != asking.span_text(begin, end):
+        note = f"A fact that held then most likely held {likely}: so it is explained."
+    probability = None if stated else float(learned.links.probability_of(asked, np.array([answer]), at_a_time=True)[0])
     names = learned.kb.entities, learned.kb.relations
     return Explanation(
         f"{names[0].label(s)} {names[1].label(r)} {names[0].label(o)}",
@@ -112,9 +114,15 @@ def explain(
         sum(part.value for part in parts),
         probability,
         parts,
-        list(because(learned, asked, answer, parts, own)),
+        list(because(learned, meant, answer, parts, own)),
         note,
     )
+
+
+def _of_fact(learned: "Learned", asked: EntityQueries, row: int) -> EntityQueries:
+    """The question with the span of a fact."""
+    fact = learned.kb.facts[row : row + 1]
+    return replace(asked, begin=fact.begin.astype(np.int64), end=fact.end.astype(np.int64))
 
 
 def because(

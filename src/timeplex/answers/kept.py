@@ -27,7 +27,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.training.checkpoint import unpack
 from timeplex.typing import Floats
 
-FORMAT = 1
+FORMAT = 2
 """Counted up when what is learned changes its meaning."""
 
 State = TypeVar("State", bound=BaseModel)

@@ -91,9 +91,9 @@ class Learned:
     def links(self) -> Links:
         """Who answers; learned on first use."""
         first, last = self.timeline.first, self.timeline.last
-        found = Links.restored(self.kb, first, last, self.extra, self.keeper)
+        found = Links.restored(self.kb, self.dates, first, last, self.extra, self.keeper)
         if found is None:
-            found = Links.learn(self.kb, first, last, self.extra, self.on_progress)
+            found = Links.learn(self.kb, self.dates, first, last, self.extra, self.on_progress)
             found.keep(self.keeper)
         return found
 
@@ -131,8 +131,9 @@ class Learned:
         """The likeliest objects of a subject, or subjects of an object, at a time; many questions in one call.
 
         Give one of `subject` and `object`. `at` is a date (2000, "2000-05", datetime.date), "2000..2003", "2000..", or
-        a tuple (begin, end); left out, any time is meant. Each argument is a single value or a list; a single one goes
-        with every row of the others.
+        a tuple (begin, end); left out, any time is meant. What is asked for held at that time, and may have begun long
+        before: the likeliest spans are weighed. Each argument is a single value or a list; a single one goes with every
+        row of the others.
 
         Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability (that it is right, if
         one is missing; smaller where the KB has one already, by how often such facts have company), known: the spans
@@ -158,7 +159,7 @@ class Learned:
         """`rank` for questions as numbers."""
         if k < 1:
             raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
-        found, probability = self.links.rank(questions, k, hide_known=hide_known)
+        found, probability = self.links.rank(questions, k, hide_known=hide_known, at_a_time=True)
         table = rank_table(self.kb, self.links.who.known, questions, found, probability)
         return table.with_columns(pl.col("probability").fill_nan(None))
 
@@ -260,8 +261,12 @@ class Learned:
         """How often answers have company."""
         return self.links.company
 
+    def meant(self, asked: EntityQueries) -> EntityQueries:
+        """Questions about a time, with the span in its place in which such a fact most likely held."""
+        return self.links.held.meant(asked)
+
     def ranking_reasons(self, asked: EntityQueries, answers: Sequence[int]) -> list[list[str]]:
-        """What speaks for each answer to one question: facts, and how much each pattern adds to its score.
+        """What speaks for each answer to one question, by its span: facts, and how much each pattern adds to its score.
 
         Of what the KB states nothing more is told.
         """

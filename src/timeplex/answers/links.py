@@ -1,22 +1,28 @@
 """Who answers: patterns, and the scores of a run as one more feature, with probabilities that come true."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from timeplex.answers.calibration import WhoCases, fit_rank_map, group, who_cases
+from timeplex.answers.calibration import WhoCases, at_an_instant, fit_rank_map, group, some_rows, who_cases
 from timeplex.answers.calibration_maps import CalibrationMap
-from timeplex.answers.dates import LEAST_CASES, with_dev
+from timeplex.answers.dates import LEAST_CASES, Dates, with_dev
 from timeplex.answers.kept import Keeper, Numbers
 from timeplex.answers.rank import Coexistence, EntityQueries, Ranked, Ranker
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries
+from timeplex.patterns.dating import DateModel, Fitted
+from timeplex.patterns.likely_spans import LikelySpans
 from timeplex.patterns.loglinear import Weights
 from timeplex.patterns.ranking import EXTRA, TREES, Course, Extra, LinkModel, feature_names, link_patterns
 from timeplex.typing import Floats, Ints, Progress
+
+MOST_AT_A_TIME = 600
+"""By so many dev facts it is calibrated what is said of a time: a question takes as long as three."""
 
 
 class PatternRanker(Ranker):
@@ -62,6 +68,43 @@ class PatternRanker(Ranker):
         return LinkQueries(questions.given, r, begin, end)
 
 
+class HeldRanker(PatternRanker):
+    """Patterns, asked who stood there *at* a time: the fact may have begun long before, and end long after.
+
+    Pr(c | x, r, T) = Σ over the likeliest spans of Pr(span | x, r, T) Pr(c | x, r, span)
+    """
+
+    def __init__(self, model: LinkModel, known: Facts, spans: LikelySpans) -> None:
+        super().__init__(model, known)
+        self.spans = spans
+
+    def scores(self, questions: EntityQueries) -> torch.Tensor:
+        """log Pr of all entities, −∞ for those without a fact: (n, entities)."""
+        asked = self.asked(questions)
+        begin, end, share = self.spans.of(asked)
+        total = np.full((len(asked), self.entities), -np.inf, np.float32)
+        for nth in range(share.shape[1]):
+            rows = np.flatnonzero(share[:, nth] > 0)
+            if len(rows):
+                scores = self.model.scores(replace(asked[rows], begin=begin[rows, nth], end=end[rows, nth]))
+                scores[:, self.unseen.numpy()] = -np.inf
+                scores -= scores.max(1, keepdims=True, initial=-1e300)
+                scores += np.log(share[rows, nth] / np.exp(scores).sum(1))[:, None]
+                total[rows] = np.logaddexp(total[rows], scores)
+        return torch.from_numpy(total)
+
+    def meant(self, questions: EntityQueries) -> EntityQueries:
+        """The questions with the likeliest span in place of the time that is asked for."""
+        asked = self.asked(questions)
+        begin, end, _ = self.spans.of(asked)
+        other = self.spans.asked(asked)
+        return replace(
+            questions,
+            begin=np.where(other, begin[:, 0], questions.begin),
+            end=np.where(other, end[:, 0], questions.end),
+        )
+
+
 class LinksState(BaseModel):
     """What is kept of `Links` beside its weights: the features that they are of, and what dev said."""
 
@@ -69,23 +112,36 @@ class LinksState(BaseModel):
 
     features: tuple[str, ...]
     probabilities: CalibrationMap
+    held_probabilities: CalibrationMap
     cases: int = Field(ge=0)
     measured: dict[str, dict[str, FiniteFloat]]
 
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Who answers: a ranker, from its raw probabilities to calibrated ones, and how often answers have company."""
+    """Who answers: a ranker, from its raw probabilities to calibrated ones, and how often answers have company.
+
+    who    asked for facts whose span is told
+    held   asked who stood there at a time, with a calibration of its own
+    """
 
     who: PatternRanker
+    held: HeldRanker
     probabilities: CalibrationMap
+    held_probabilities: CalibrationMap
     company: Coexistence
     cases: int
     measured: dict[str, dict[str, float]]
 
     @classmethod
     def learn(
-        cls, kb: TemporalKB, first: int, last: int, extra: Extra | None = None, on_progress: Progress | None = None
+        cls,
+        kb: TemporalKB,
+        dates: Dates,
+        first: int,
+        last: int,
+        extra: Extra | None = None,
+        on_progress: Progress | None = None,
     ) -> "Links":
         """Learn weights on train and dev, calibrate on halves of dev by each other, and take all facts as evidence.
 
@@ -93,57 +149,85 @@ class Links:
         """
         judged = with_dev(kb)
         course, dev = Course(judged, extra=extra, on_progress=on_progress), judged.valid
-        model, probabilities = course.model(trees=False), CalibrationMap()
-        measured: dict[str, dict[str, float]] = {}
-        if len(dev) >= LEAST_CASES:
+        model, cases = course.model(trees=False), len(dev) if len(dev) >= LEAST_CASES else 0
+        probabilities, held, measured = CalibrationMap(), CalibrationMap(), dict[str, dict[str, float]]()
+        if cases:
+            evidence = Evidence.of(judged).with_nobody()
+            spans = LikelySpans(DateModel(evidence, Fitted.of(evidence), dates.model.weights))
             half = np.arange(len(dev)) % 2 == 0
-            parts = []
+            told, at_a_time = [], []
+            few = np.isin(np.arange(len(dev)), some_rows(len(dev), MOST_AT_A_TIME))
             for mine in (half, ~half):
-                who = PatternRanker(course.model(~mine, trees=False), judged.train)
-                parts.append(who_cases(who, dev[mine], dev, first, last))
-            raw, right, there, groups = (
-                np.concatenate([getattr(part, name) for part in parts]) for name in ("raw", "right", "there", "group")
-            )
-            fact = [np.flatnonzero(mine)[part.fact] for mine, part in zip((half, ~half), parts, strict=True)]
-            together = WhoCases(raw, right, there, groups, np.concatenate(fact))
-            probabilities, measured = fit_rank_map(together, len(dev), len(kb.relations))
+                here = course.model(~mine, trees=False)
+                told.append((np.flatnonzero(mine), PatternRanker(here, judged.train), dev[mine]))
+                rows = mine & few
+                asked = at_an_instant(dev[rows], first, last)
+                at_a_time.append((np.flatnonzero(rows), HeldRanker(here, judged.train, spans), asked))
+            probabilities, measured = _calibrated(told, dev, first, last, len(kb.relations))
+            held, of_held = _calibrated(at_a_time, dev, first, last, len(kb.relations))
+            measured |= {f"{name}, at an instant": each for name, each in of_held.items()}
         everything = LinkModel.from_state(*model.state(), Evidence.of(kb, kb.facts), extra)
+        return cls._of(kb, everything, dates, first, last, probabilities, held, cases, measured)
+
+    @classmethod
+    def _of(
+        cls,
+        kb: TemporalKB,
+        model: LinkModel,
+        dates: Dates,
+        first: int,
+        last: int,
+        probabilities: CalibrationMap,
+        held: CalibrationMap,
+        cases: int,
+        measured: dict[str, dict[str, float]],
+    ) -> "Links":
         company = Coexistence(kb.facts, len(kb.relations), first, last)
-        cases = len(dev) if len(dev) >= LEAST_CASES else 0
-        return cls(PatternRanker(everything, kb.facts), probabilities, company, cases, measured)
+        at_a_time = HeldRanker(model, kb.facts, LikelySpans(dates.model))
+        return cls(PatternRanker(model, kb.facts), at_a_time, probabilities, held, company, cases, measured)
 
     def keep(self, keeper: Keeper) -> None:
         """Keep what was learned."""
         model = self.who.model
         state = LinksState(
-            features=model.features, probabilities=self.probabilities, cases=self.cases, measured=self.measured
+            features=model.features,
+            probabilities=self.probabilities,
+            held_probabilities=self.held_probabilities,
+            cases=self.cases,
+            measured=self.measured,
         )
         keeper.keep("links", state, {"shared": model.weights.shared, "corrections": model.weights.corrections})
 
     @classmethod
-    def restored(cls, kb: TemporalKB, first: int, last: int, extra: Extra | None, keeper: Keeper) -> "Links | None":
+    def restored(
+        cls, kb: TemporalKB, dates: Dates, first: int, last: int, extra: Extra | None, keeper: Keeper
+    ) -> "Links | None":
         """What is kept, with patterns fitted anew; None if nothing is that can be used."""
 
         def build(state: LinksState, numbers: Numbers) -> "Links | None":
             everything, relations = Evidence.of(kb, kb.facts), len(kb.relations)
             patterns = [PATTERNS[name](everything) for name in link_patterns(Evidence.of(with_dev(kb)))]
             names = feature_names(patterns) + ((EXTRA,) if extra is not None else ())
-            if state.features != names or not state.probabilities.fits(2 * relations):
+            maps = state.probabilities, state.held_probabilities
+            if state.features != names or not all(each.fits(2 * relations) for each in maps):
                 return None
             found = numbers.of(shared=(len(names),), corrections=(2 * relations, len(names)))
             model = LinkModel(patterns, Weights(found["shared"], found["corrections"]), extra=extra)
-            company = Coexistence(kb.facts, relations, first, last)
-            return cls(PatternRanker(model, kb.facts), state.probabilities, company, state.cases, state.measured)
+            return cls._of(kb, model, dates, first, last, *maps, state.cases, state.measured)
 
         return keeper.restored("links", LinksState, build)
 
-    def rank(self, questions: EntityQueries, k: int, *, hide_known: bool) -> tuple[Ranked, Floats]:
+    def rank(
+        self, questions: EntityQueries, k: int, *, hide_known: bool, at_a_time: bool = False
+    ) -> tuple[Ranked, Floats]:
         """The best candidates, and how likely each is right; what is stated for the time comes first, with no number.
 
-        A KB is not asked how likely it is that what it states is true.
+        A KB is not asked how likely it is that what it states is true. `at_a_time`: questions do not tell the span of a
+        fact, but a time at which it held.
         """
-        found = self.who.rank(questions, k, hide_known=True)
-        probability = self.probabilities(found.raw, group(questions.r, questions.direction)[:, None])
+        who, calibrated = self._asked(at_a_time)
+        found = who.rank(questions, k, hide_known=True)
+        probability = calibrated(found.raw, group(questions.r, questions.direction)[:, None])
         probability = probability * self.company.factor(questions, self.who.known)[:, None]
         if hide_known:
             return found, probability
@@ -160,10 +244,14 @@ class Links:
         ranked = Ranked(chosen, best(np.inf, found.score), best(1.0, found.raw), holds & (chosen >= 0))
         return ranked, best(np.nan, probability)
 
-    def probability_of(self, questions: EntityQueries, entity: Ints) -> Floats:
+    def _asked(self, at_a_time: bool) -> tuple[PatternRanker, CalibrationMap]:
+        return (self.held, self.held_probabilities) if at_a_time else (self.who, self.probabilities)
+
+    def probability_of(self, questions: EntityQueries, entity: Ints, *, at_a_time: bool = False) -> Floats:
         """How likely an answer to each question is right, (n,) in and out, as `rank` says of new ones."""
-        raw, _ = self.who.raw_of(questions, entity)
-        probability = self.probabilities(raw, group(questions.r, questions.direction))
+        who, calibrated = self._asked(at_a_time)
+        raw, _ = who.raw_of(questions, entity)
+        probability = calibrated(raw, group(questions.r, questions.direction))
         return probability * self.company.factor(questions, self.who.known)
 
     def _stated(self, questions: EntityQueries) -> Ints:
@@ -175,3 +263,15 @@ class Links:
         stated = np.full((len(questions), int(nth.max(initial=-1)) + 1), -1, np.int64)
         stated[query, nth] = answer
         return stated
+
+
+def _calibrated(
+    asked: Sequence[tuple[Ints, Ranker, Facts]], true: Facts, first: int, last: int, relations: int
+) -> tuple[CalibrationMap, dict[str, dict[str, float]]]:
+    """From raw to calibrated probabilities, by rankers and the facts that they are asked for, with rows in dev."""
+    parts = [(rows, who_cases(who, facts, true, first, last)) for rows, who, facts in asked]
+    raw, right, there, groups = (
+        np.concatenate([getattr(part, name) for _, part in parts]) for name in ("raw", "right", "there", "group")
+    )
+    fact = np.concatenate([rows[part.fact] for rows, part in parts])
+    return fit_rank_map(WhoCases(raw, right, there, groups, fact), len(true), relations)

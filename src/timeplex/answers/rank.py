@@ -228,6 +228,11 @@ def _log_sum(rows: Tensor, most: Tensor) -> Tensor:
 def _best(rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k highest scores of each row and where they stand: (n, k) each; of equal ones the first come first."""
     values, found = _highest(rows, k)
+    last = values[:, -1:]
+    chosen, alike = (values == last).sum(1), (rows == last).sum(1)
+    for row in torch.nonzero((alike > chosen) & (last[:, 0] > -torch.inf)).flatten().tolist():
+        count = int(chosen[row])
+        found[row, k - count :] = torch.nonzero(rows[row] == last[row]).flatten()[:count]
     if k > 1 and bool((values[:, 1:] == values[:, :-1]).any()):
         found, order = torch.sort(found, dim=1)
         values, again = torch.sort(values.gather(1, order), dim=1, descending=True, stable=True)

@@ -25,6 +25,7 @@ class RankAnswer:
     question  subject, relation, object (labels; None for what is asked for) and at: [begin, end]
     rows      the rows of `Learned.rank`, with the reasons for each as `why` if they were asked for
     company   the share of such facts that have company, if the KB states an answer for that time already
+    likely    the span in which such a fact most likely held, if it is another than the time that is asked for
     """
 
     direction: Direction
@@ -32,6 +33,7 @@ class RankAnswer:
     at: str
     rows: list[dict[str, Any]]
     company: float | None
+    likely: str | None = None
 
     @classmethod
     def of(
@@ -45,14 +47,15 @@ class RankAnswer:
     ) -> "RankAnswer":
         """Ask a single question, as `Resolver.questions` makes it; with the reasons if `explain`."""
         rows = learned.ranked(asked, k, hide_known=hide_known).drop("query").to_dicts()
+        meant = learned.meant(asked)
         if explain:
-            told = learned.ranking_reasons(asked, [learned.kb.entities.id(row["id"]) for row in rows])
+            told = learned.ranking_reasons(meant, [learned.kb.entities.id(row["id"]) for row in rows])
             for row, why in zip(rows, told, strict=True):
                 row["why"] = why
         stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows)
         company = float(learned.company.share[asked.direction][asked.r[0]]) if stated else None
-        time = learned.asking.span_text(int(asked.begin[0]), int(asked.end[0]))
-        return cls(asked.direction, _question(learned, asked), time, rows, company)
+        time, likely = (learned.asking.span_text(int(each.begin[0]), int(each.end[0])) for each in (asked, meant))
+        return cls(asked.direction, _question(learned, asked), time, rows, company, None if likely == time else likely)
 
 
 def _question(learned: "Learned", asked: EntityQueries) -> dict[str, Any]:

@@ -73,6 +73,8 @@ def _show_ranked(found: "RankAnswer", asked: "Learned") -> None:
     for row in found.rows:
         for number, reason in enumerate(row.get("why", ())):
             say(f"{'' if number else row['rank']:>4}   {reason}")
+    if found.likely is not None:
+        say(f"A fact that held then most likely held {found.likely}.")
     if found.company is not None:
         say(
             f"The KB states an answer for that time already. {percent(found.company)} of such facts have company: "

@@ -134,6 +134,10 @@ class Evidence:
         """The facts in `counted`, a mask (n,): what a pattern counts; all if None."""
         return self if counted is None else self.without(~counted)
 
+    def with_nobody(self) -> "Evidence":
+        """The same with one more entity, the last, without any fact: it stands for one that is not known."""
+        return replace(self, entities=self.entities + 1)
+
     def __len__(self) -> int:
         return len(self.facts)
 
