@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 import timeplex
 from timeplex.answers import discover
-from timeplex.answers.calibration import who_cases
+from timeplex.answers.calibration import at_an_instant, who_cases
 from timeplex.answers.calibration_maps import BINS, calibration_error, reliability
 from timeplex.answers.learned import Learned
 from timeplex.datasets.synthetic import SyntheticSpec, Years, generate
@@ -112,12 +112,21 @@ def measured(kb: TemporalKB) -> dict[str, Any]:
 
 
 def _who(known: Learned, test: Facts) -> dict[str, Any]:
-    cases = who_cases(known.links.who, test, test, known.timeline.first, known.timeline.last)
-    after = known.links.probabilities(cases.raw, cases.group[:, None])
-    return {
-        "rank@1": _figures(cases.raw[:, 0], after[:, 0], cases.right[:, 0]),
-        "top 10": _figures(cases.raw[cases.there], after[cases.there], cases.right[cases.there]),
-    }
+    """Questions that tell the span of a fact, and those at one instant of it, as people ask."""
+    links, ends = known.links, (known.timeline.first, known.timeline.last)
+    then = at_an_instant(test, *ends)
+    alone = who_cases(links.who, then, test, *ends)  # as if the fact were of that instant alone
+    found = {}
+    for name, who, calibrated, asked in (
+        ("", links.who, links.probabilities, test),
+        (", at an instant", links.held, links.held_probabilities, then),
+    ):
+        cases = who_cases(who, asked, test, *ends)
+        after = calibrated(cases.raw, cases.group[:, None])
+        found[f"rank@1{name}"] = _figures(cases.raw[:, 0], after[:, 0], cases.right[:, 0])
+        found[f"top 10{name}"] = _figures(cases.raw[cases.there], after[cases.there], cases.right[cases.there])
+    found["rank@1, at an instant"]["right, as of that instant alone"] = float(alone.right[:, 0].mean())
+    return found
 
 
 def _when(known: Learned, test: Facts) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def rank(
         found = RankAnswer.of(asked, question, k, hide_known=hide_known, explain=explain)
     if as_json:
         about = {**asked.about, **_calibration(asked.links)}
-        print_json({**about, "question": found.question, "answers": found.rows})
+        print_json({**about, "question": found.question, "likely": found.likely, "answers": found.rows})
     else:
         _show_ranked(found, asked)
 
@@ -74,7 +74,7 @@ def _show_ranked(found: "RankAnswer", asked: "Learned") -> None:
         for number, reason in enumerate(row.get("why", ())):
             say(f"{'' if number else row['rank']:>4}   {reason}")
     if found.likely is not None:
-        say(f"A fact that held then most likely held {found.likely}.")
+        say(f"What held then most likely held {found.likely}.")
     if found.company is not None:
         say(
             f"The KB states an answer for that time already. {percent(found.company)} of such facts have company: "
