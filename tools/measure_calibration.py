@@ -117,11 +117,11 @@ def _who(known: Learned, test: Facts) -> dict[str, Any]:
     then = at_an_instant(test, *ends)
     alone = who_cases(links.who, then, test, *ends)  # as if the fact were of that instant alone
     found = {}
-    for name, who, calibrated, asked in (
-        ("", links.who, links.probabilities, test),
-        (", at an instant", links.held, links.held_probabilities, then),
+    for name, calibrated, asked, at_a_time in (
+        ("", links.probabilities, test, False),
+        (", at an instant", links.held_probabilities, then, True),
     ):
-        cases = who_cases(who, asked, test, *ends)
+        cases = who_cases(links.who, asked, test, *ends, at_a_time=at_a_time)
         after = calibrated(cases.raw, cases.group[:, None])
         found[f"rank@1{name}"] = _figures(cases.raw[:, 0], after[:, 0], cases.right[:, 0])
         found[f"top 10{name}"] = _figures(cases.raw[cases.there], after[cases.there], cases.right[cases.there])

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,13 @@ def ask(learned: Learned) -> list[Any]:
 def restored(learned: Learned, name: str) -> Dates | Links | None:
     if name == "dates":
         return Dates.restored(learned.kb, learned.keeper)
-    return Links.restored(learned.kb, learned.timeline.first, learned.timeline.last, None, learned.keeper)
+    return Links.restored(learned.kb, dates(), learned.timeline.first, learned.timeline.last, None, learned.keeper)
+
+
+@lru_cache
+def dates() -> Dates:
+    """Those of the KB, which are kept nowhere."""
+    return Dates.learn(small_kb(300))
 
 
 def test_what_was_learned_comes_back(folder: Path, kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +120,12 @@ STATES = {
         put("more", 1),
         lambda values: values.pop("end"),
     ],
-    "links": [put("features", ["popular"]), put("probabilities", {"rates": [0.0]}), put("cases", "many")],
+    "links": [
+        put("features", ["popular"]),
+        put("probabilities", {"rates": [0.0]}),
+        put("cases", "many"),
+        put("held_probabilities", {"rates": [0.0]}),
+    ],
 }
 
 

@@ -165,7 +165,7 @@ def test_what_is_stated_comes_first_and_has_no_probability(learned: Learned) -> 
 
 
 def test_shares_of_patterns_tell_candidates_apart_as_scores_do(learned: Learned) -> None:
-    asked = learned.asking.questions(relation="governs", at=1950, object="country 3")
+    asked = learned.asking.questions(relation="governs", at=(1950, 1952), object="country 3")
     who = learned.links.who
     seen = who.model.evidence.facts.mentioned(who.model.evidence.entities)
     scores = who.scores(asked).double().numpy()[0]
@@ -218,16 +218,18 @@ def test_the_future_can_be_asked_about(learned: Learned) -> None:
 
 def test_a_time_asks_for_what_held_then(learned: Learned) -> None:
     """`rank` weighs the spans that a question may mean, each as a question of its own would be answered."""
-    links = learned.links
+    who = learned.links.who
     asked = learned.asking.questions(relation="governs", at=1950, object="country 3")
-    begin, end, share = links.held.spans.of(links.held.asked(asked))
+    assert who.likely is not None
+    begin, end, share = who.likely.of(who.asked(asked))
     assert begin[0, 0] <= 1950 <= end[0, 0]
     assert 0 < share[0, 0] <= 1
     expected = np.zeros(len(learned.kb.entities))
     for low, high, each in zip(begin[0], end[0], share[0], strict=True):
-        one = links.who.scores(replace(asked, begin=np.array([low]), end=np.array([high]))).double().numpy()[0]
+        span = {"begin": np.array([low]), "end": np.array([high]), "at_a_time": np.array([False])}
+        one = who.scores(replace(asked, **span)).double().numpy()[0]  # type: ignore[arg-type]
         expected += each * np.exp(one - one.max()) / np.exp(one - one.max()).sum()
-    found = np.exp(links.held.scores(asked).double().numpy()[0])
+    found = np.exp(who.scores(asked).double().numpy()[0])
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-6)
     s, r, o, first, last = next(row for row in rows() if row[:3] == HIDDEN[0])
     for year in range(first, last + 1):

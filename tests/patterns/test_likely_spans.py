@@ -12,7 +12,7 @@ from timeplex.kb.dates import Granularity
 from timeplex.patterns import base
 from timeplex.patterns.base import Evidence, LinkQueries, TimeQueries, axis_of
 from timeplex.patterns.dating import DateModel, Fitted, Weights
-from timeplex.patterns.likely_spans import EXACTLY, MOST, RARE, LikelySpans
+from timeplex.patterns.likely_spans import MOST, RARE, LikelySpans
 
 
 def some_model(of: Evidence, seed: int) -> DateModel:
@@ -51,9 +51,6 @@ def test_spans_are_weighed_by_how_much_of_the_time_they_share(data: st.DataObjec
     if not likely.lasts[relation] or not any(weight.values()):
         assert told == [(low, high, 1.0)]
         return
-    if high > low:
-        assert told.pop() == (low, high, EXACTLY)
-        told = [(b, e, w / (1 - EXACTLY)) for b, e, w in told]
     found = {(b, e): w for b, e, w in told}
     best = sorted(weight.values(), reverse=True)[:MOST]
     expected = [each / sum(best) for each in best if each / sum(best) >= RARE]

@@ -18,7 +18,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -183,15 +183,16 @@ def at_an_instant(facts: Facts, first: int, last: int) -> Facts:
     return Facts(facts.s, facts.r, facts.o, *2 * [instant.astype(np.int32)])
 
 
-def who_cases(who: Ranker, facts: Facts, true: Facts, first: int, last: int) -> WhoCases:
+def who_cases(who: Ranker, facts: Facts, true: Facts, first: int, last: int, *, at_a_time: bool = False) -> WhoCases:
     """Ask both questions of each fact; what is known is left out, what `true` says for the time of a question is right.
 
-    Open ends run to the instants `first` and `last`.
+    Open ends run to the instants `first` and `last`. `at_a_time`: the dates are a time at which the fact held.
     """
     truth = KnownAnswers(true)
     raws, rights, theres, groups = [], [], [], []
     for direction in DIRECTIONS:
         questions = EntityQueries.of(facts, direction, first, last)
+        questions = replace(questions, at_a_time=np.full(len(questions), at_a_time))
         found = who.rank(questions, TOP, hide_known=True)
         cell = np.arange(len(facts))[:, None] * who.entities + found.entity
         right = np.zeros(cell.shape, np.bool_)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from timeplex.answers.dates import reasons
 from timeplex.answers.rank import EntityQueries
+from timeplex.answers.resolve import is_a_date
 from timeplex.gadgets.base import Reason
 from timeplex.kb import spans
 from timeplex.kb.timeline import Timeline
@@ -92,7 +93,7 @@ def explain(
     s, r, o = (int(each[0]) for each in asking.triples(subject, relation, object))
     begin, end = asking.span(at)
     given, answer = (s, o) if direction == "object" else (o, s)
-    asked = EntityQueries(direction, *(np.array([each]) for each in (given, r, begin, end)))
+    asked = EntityQueries(direction, *(np.array([each]) for each in (given, r, begin, end, is_a_date(at))))
     facts = learned.kb.facts
     stated = [row for row in facts.of_subject_relation(s, r).tolist() if facts.o[row] == o]
     stated = [row for row in stated if facts.begin[row] <= end and facts.end[row] >= begin]
@@ -106,7 +107,7 @@ def explain(
         note = f"The KB states it: {likely}. That fact is left out of its own evidence."
     elif likely != asking.span_text(begin, end):
         note = f"A fact that held then most likely held {likely}: so it is explained."
-    probability = None if stated else float(learned.links.probability_of(asked, np.array([answer]), at_a_time=True)[0])
+    probability = None if stated else float(learned.links.probability_of(asked, np.array([answer]))[0])
     names = learned.kb.entities, learned.kb.relations
     return Explanation(
         f"{names[0].label(s)} {names[1].label(r)} {names[0].label(o)}",

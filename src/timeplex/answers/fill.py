@@ -236,8 +236,8 @@ class Filler:
         first, last = self.asked.timeline.first, self.asked.timeline.last
         begin, end = rows.begin[which], rows.end[which]
         begin, end = np.where(begin == spans.OPEN_BEGIN, end, begin), np.where(end == spans.OPEN_END, begin, end)
-        span = (np.clip(each, first, last) for each in (begin, end))
-        return EntityQueries("object", rows.s[which], rows.r[which], *span)
+        begin, end = (np.clip(each, first, last) for each in (begin, end))
+        return EntityQueries("object", rows.s[which], rows.r[which], begin, end)
 
     def _stated_objects(self, questions: EntityQueries) -> dict[int, list[int]]:
         """Which objects the KB itself states for the time of each question."""

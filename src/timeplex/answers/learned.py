@@ -131,9 +131,9 @@ class Learned:
         """The likeliest objects of a subject, or subjects of an object, at a time; many questions in one call.
 
         Give one of `subject` and `object`. `at` is a date (2000, "2000-05", datetime.date), "2000..2003", "2000..", or
-        a tuple (begin, end); left out, any time is meant. What is asked for held at that time, and may have begun long
-        before: the likeliest spans are weighed. Each argument is a single value or a list; a single one goes with every
-        row of the others.
+        a tuple (begin, end); left out, any time is meant. What is asked for at a single date held then, and may have
+        begun long before: the likeliest spans are weighed. Each argument is a single value or a list; a single one goes
+        with every row of the others.
 
         Columns: query (0, 1, …), rank, entity (its label), id (its name in the KB), probability (that it is right, if
         one is missing; smaller where the KB has one already, by how often such facts have company), known: the spans
@@ -159,7 +159,7 @@ class Learned:
         """`rank` for questions as numbers."""
         if k < 1:
             raise InputError(f"{k} answers cannot be given.", "Let k be at least 1.")
-        found, probability = self.links.rank(questions, k, hide_known=hide_known, at_a_time=True)
+        found, probability = self.links.rank(questions, k, hide_known=hide_known)
         table = rank_table(self.kb, self.links.who.known, questions, found, probability)
         return table.with_columns(pl.col("probability").fill_nan(None))
 
@@ -263,7 +263,7 @@ class Learned:
 
     def meant(self, asked: EntityQueries) -> EntityQueries:
         """Questions about a time, with the span in its place in which such a fact most likely held."""
-        return self.links.held.meant(asked)
+        return self.links.who.meant(asked)
 
     def ranking_reasons(self, asked: EntityQueries, answers: Sequence[int]) -> list[list[str]]:
         """What speaks for each answer to one question, by its span: facts, and how much each pattern adds to its score.

@@ -21,22 +21,63 @@ from timeplex.patterns.loglinear import Weights
 from timeplex.patterns.ranking import EXTRA, TREES, Course, Extra, LinkModel, feature_names, link_patterns
 from timeplex.typing import Floats, Ints, Progress
 
+LARGE = 1e300
 MOST_AT_A_TIME = 600
 """By so many dev facts it is calibrated what is said of a time: a question takes as long as three."""
 
 
 class PatternRanker(Ranker):
-    """Patterns as something that names candidates."""
+    """Patterns as something that names candidates.
 
-    def __init__(self, model: LinkModel, known: Facts) -> None:
+    Who stood there *at* a time is asked for each span that such a fact may have had:
+
+        Pr(c | x, r, T) = Σ over the likeliest spans of Pr(span | x, r, T) Pr(c | x, r, span)
+    """
+
+    def __init__(self, model: LinkModel, known: Facts, likely: LikelySpans | None = None) -> None:
+        """Without `likely` all questions are taken for those of facts with just that span."""
         evidence = model.evidence
         super().__init__(known, evidence.facts, evidence.entities, torch.device("cpu"))
-        self.model = model
+        self.model, self.likely = model, likely
 
     def scores(self, questions: EntityQueries) -> torch.Tensor:
         """Scores of all entities, −∞ for those without a fact: (n, entities)."""
-        rows = self.model.scores(self.asked(questions))
-        return torch.from_numpy(rows.astype(np.float32)).index_fill_(1, self.unseen, -torch.inf)
+        asked = self.asked(questions)
+        some = np.flatnonzero(questions.at_a_time) if self.likely is not None else np.empty(0, np.int64)
+        rest = np.setdiff1d(np.arange(len(asked)), some)
+        rows = np.empty((len(asked), self.entities), np.float32)
+        if len(rest):
+            rows[rest] = self.model.scores(asked[rest])
+        if self.likely is not None and len(some):
+            rows[some] = self._weighed(asked[some], self.likely)
+        return torch.from_numpy(rows).index_fill_(1, self.unseen, -torch.inf)
+
+    def _weighed(self, asked: LinkQueries, likely: LikelySpans) -> Floats:
+        """log Pr of all entities that have a fact, over the spans that may be meant: (n, entities)."""
+        begin, end, share = likely.of(asked)
+        total = np.full((len(asked), self.entities), -np.inf)
+        for nth in range(share.shape[1]):
+            rows = np.flatnonzero(share[:, nth] > 0)
+            if len(rows):
+                scores = self.model.scores(replace(asked[rows], begin=begin[rows, nth], end=end[rows, nth]))
+                scores[:, self.unseen.numpy()] = -np.inf
+                scores -= np.maximum(scores.max(1, keepdims=True, initial=-np.inf), -LARGE)  # there may be none
+                whole = np.maximum(np.exp(scores).sum(1), 1 / LARGE)
+                total[rows] = np.logaddexp(total[rows], scores + np.log(share[rows, nth] / whole)[:, None])
+        return total
+
+    def meant(self, questions: EntityQueries) -> EntityQueries:
+        """The questions, with the likeliest span in place of a time that is asked for."""
+        if self.likely is None or not questions.at_a_time.any():
+            return questions
+        begin, end, _ = self.likely.of(self.asked(questions))
+        meant = questions.at_a_time & (begin[:, 0] != spans.OPEN_BEGIN) & (end[:, 0] != spans.OPEN_END)
+        return replace(
+            questions,
+            begin=np.where(meant, begin[:, 0], questions.begin),
+            end=np.where(meant, end[:, 0], questions.end),
+            at_a_time=np.zeros(len(questions), np.bool_),
+        )
 
     def shares(self, questions: EntityQueries, own: int = -1) -> dict[str, Floats]:
         """What each pattern adds to the score of every entity, beyond what it adds to the average one with facts.
@@ -68,43 +109,6 @@ class PatternRanker(Ranker):
         return LinkQueries(questions.given, r, begin, end)
 
 
-class HeldRanker(PatternRanker):
-    """Patterns, asked who stood there *at* a time: the fact may have begun long before, and end long after.
-
-    Pr(c | x, r, T) = Σ over the likeliest spans of Pr(span | x, r, T) Pr(c | x, r, span)
-    """
-
-    def __init__(self, model: LinkModel, known: Facts, spans: LikelySpans) -> None:
-        super().__init__(model, known)
-        self.spans = spans
-
-    def scores(self, questions: EntityQueries) -> torch.Tensor:
-        """log Pr of all entities, −∞ for those without a fact: (n, entities)."""
-        asked = self.asked(questions)
-        begin, end, share = self.spans.of(asked)
-        total = np.full((len(asked), self.entities), -np.inf, np.float32)
-        for nth in range(share.shape[1]):
-            rows = np.flatnonzero(share[:, nth] > 0)
-            if len(rows):
-                scores = self.model.scores(replace(asked[rows], begin=begin[rows, nth], end=end[rows, nth]))
-                scores[:, self.unseen.numpy()] = -np.inf
-                scores -= scores.max(1, keepdims=True, initial=-1e300)
-                scores += np.log(share[rows, nth] / np.exp(scores).sum(1))[:, None]
-                total[rows] = np.logaddexp(total[rows], scores)
-        return torch.from_numpy(total)
-
-    def meant(self, questions: EntityQueries) -> EntityQueries:
-        """The questions with the likeliest span in place of the time that is asked for."""
-        asked = self.asked(questions)
-        begin, end, _ = self.spans.of(asked)
-        other = self.spans.asked(asked)
-        return replace(
-            questions,
-            begin=np.where(other, begin[:, 0], questions.begin),
-            end=np.where(other, end[:, 0], questions.end),
-        )
-
-
 class LinksState(BaseModel):
     """What is kept of `Links` beside its weights: the features that they are of, and what dev said."""
 
@@ -121,12 +125,10 @@ class LinksState(BaseModel):
 class Links:
     """Who answers: a ranker, from its raw probabilities to calibrated ones, and how often answers have company.
 
-    who    asked for facts whose span is told
-    held   asked who stood there at a time, with a calibration of its own
+    held_probabilities  the calibrated ones of questions about a time at which a fact held
     """
 
     who: PatternRanker
-    held: HeldRanker
     probabilities: CalibrationMap
     held_probabilities: CalibrationMap
     company: Coexistence
@@ -153,7 +155,7 @@ class Links:
         probabilities, held, measured = CalibrationMap(), CalibrationMap(), dict[str, dict[str, float]]()
         if cases:
             evidence = Evidence.of(judged).with_nobody()
-            spans = LikelySpans(DateModel(evidence, Fitted.of(evidence), dates.model.weights))
+            likely = LikelySpans(DateModel(evidence, Fitted.of(evidence), dates.model.weights))
             half = np.arange(len(dev)) % 2 == 0
             told, at_a_time = [], []
             few = np.isin(np.arange(len(dev)), some_rows(len(dev), MOST_AT_A_TIME))
@@ -162,9 +164,10 @@ class Links:
                 told.append((np.flatnonzero(mine), PatternRanker(here, judged.train), dev[mine]))
                 rows = mine & few
                 asked = at_an_instant(dev[rows], first, last)
-                at_a_time.append((np.flatnonzero(rows), HeldRanker(here, judged.train, spans), asked))
-            probabilities, measured = _calibrated(told, dev, first, last, len(kb.relations))
-            held, of_held = _calibrated(at_a_time, dev, first, last, len(kb.relations))
+                at_a_time.append((np.flatnonzero(rows), PatternRanker(here, judged.train, likely), asked))
+            ends, relations = (first, last), len(kb.relations)
+            probabilities, measured = _calibrated(told, dev, ends, relations)
+            held, of_held = _calibrated(at_a_time, dev, ends, relations, at_a_time=True)
             measured |= {f"{name}, at an instant": each for name, each in of_held.items()}
         everything = LinkModel.from_state(*model.state(), Evidence.of(kb, kb.facts), extra)
         return cls._of(kb, everything, dates, first, last, probabilities, held, cases, measured)
@@ -183,8 +186,8 @@ class Links:
         measured: dict[str, dict[str, float]],
     ) -> "Links":
         company = Coexistence(kb.facts, len(kb.relations), first, last)
-        at_a_time = HeldRanker(model, kb.facts, LikelySpans(dates.model))
-        return cls(PatternRanker(model, kb.facts), at_a_time, probabilities, held, company, cases, measured)
+        who = PatternRanker(model, kb.facts, LikelySpans(dates.model))
+        return cls(who, probabilities, held, company, cases, measured)
 
     def keep(self, keeper: Keeper) -> None:
         """Keep what was learned."""
@@ -217,17 +220,13 @@ class Links:
 
         return keeper.restored("links", LinksState, build)
 
-    def rank(
-        self, questions: EntityQueries, k: int, *, hide_known: bool, at_a_time: bool = False
-    ) -> tuple[Ranked, Floats]:
+    def rank(self, questions: EntityQueries, k: int, *, hide_known: bool) -> tuple[Ranked, Floats]:
         """The best candidates, and how likely each is right; what is stated for the time comes first, with no number.
 
-        A KB is not asked how likely it is that what it states is true. `at_a_time`: questions do not tell the span of a
-        fact, but a time at which it held.
+        A KB is not asked how likely it is that what it states is true.
         """
-        who, calibrated = self._asked(at_a_time)
-        found = who.rank(questions, k, hide_known=True)
-        probability = calibrated(found.raw, group(questions.r, questions.direction)[:, None])
+        found = self.who.rank(questions, k, hide_known=True)
+        probability = self._calibrated(found.raw, questions)
         probability = probability * self.company.factor(questions, self.who.known)[:, None]
         if hide_known:
             return found, probability
@@ -244,14 +243,16 @@ class Links:
         ranked = Ranked(chosen, best(np.inf, found.score), best(1.0, found.raw), holds & (chosen >= 0))
         return ranked, best(np.nan, probability)
 
-    def _asked(self, at_a_time: bool) -> tuple[PatternRanker, CalibrationMap]:
-        return (self.held, self.held_probabilities) if at_a_time else (self.who, self.probabilities)
+    def _calibrated(self, raw: Floats, questions: EntityQueries) -> Floats:
+        """From raw probabilities of candidates, (n, k), to calibrated ones."""
+        groups = group(questions.r, questions.direction)[:, None]
+        told, held = self.probabilities(raw, groups), self.held_probabilities(raw, groups)
+        return np.where(questions.at_a_time[:, None], held, told)
 
-    def probability_of(self, questions: EntityQueries, entity: Ints, *, at_a_time: bool = False) -> Floats:
+    def probability_of(self, questions: EntityQueries, entity: Ints) -> Floats:
         """How likely an answer to each question is right, (n,) in and out, as `rank` says of new ones."""
-        who, calibrated = self._asked(at_a_time)
-        raw, _ = who.raw_of(questions, entity)
-        probability = calibrated(raw, group(questions.r, questions.direction))
+        raw, _ = self.who.raw_of(questions, entity)
+        probability = self._calibrated(raw[:, None], questions)[:, 0]
         return probability * self.company.factor(questions, self.who.known)
 
     def _stated(self, questions: EntityQueries) -> Ints:
@@ -266,10 +267,15 @@ class Links:
 
 
 def _calibrated(
-    asked: Sequence[tuple[Ints, Ranker, Facts]], true: Facts, first: int, last: int, relations: int
+    asked: Sequence[tuple[Ints, Ranker, Facts]],
+    true: Facts,
+    ends: tuple[int, int],
+    relations: int,
+    *,
+    at_a_time: bool = False,
 ) -> tuple[CalibrationMap, dict[str, dict[str, float]]]:
     """From raw to calibrated probabilities, by rankers and the facts that they are asked for, with rows in dev."""
-    parts = [(rows, who_cases(who, facts, true, first, last)) for rows, who, facts in asked]
+    parts = [(rows, who_cases(who, facts, true, *ends, at_a_time=at_a_time)) for rows, who, facts in asked]
     raw, right, there, groups = (
         np.concatenate([getattr(part, name) for _, part in parts]) for name in ("raw", "right", "there", "group")
     )

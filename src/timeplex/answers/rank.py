@@ -14,7 +14,7 @@ known. Entities without a training fact are no candidates: nothing was learned o
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -39,20 +39,29 @@ PIECES = 4
 
 @dataclass(frozen=True)
 class EntityQueries:
-    """Queries in one direction: the given entity, the relation and a span of calendar instants; arrays (n,)."""
+    """Queries in one direction: the given entity, the relation and a span of calendar instants; arrays (n,).
+
+    at_a_time  whether the span is not that of a fact but a time at which it held: it may have begun long before, (n,)
+    """
 
     direction: Direction
     given: Ints
     r: Ints
     begin: Ints
     end: Ints
+    at_a_time: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        if not len(self.at_a_time):
+            object.__setattr__(self, "at_a_time", np.zeros(len(self.given), np.bool_))
 
     def __len__(self) -> int:
         return len(self.given)
 
-    def rows(self, part: slice) -> "EntityQueries":
+    def rows(self, part: slice | Ints) -> "EntityQueries":
         """Some of the questions."""
-        return EntityQueries(self.direction, self.given[part], self.r[part], self.begin[part], self.end[part])
+        given, r, begin, end = (column[part] for column in (self.given, self.r, self.begin, self.end))
+        return EntityQueries(self.direction, given, r, begin, end, self.at_a_time[part])
 
     @classmethod
     def of(cls, facts: Facts, direction: Direction, first: int, last: int) -> "EntityQueries":

@@ -85,8 +85,9 @@ class Resolver:
         direction: Direction = "object" if object is None else "subject"
         given = subject if object is None else object
         table = columns(given=given, relation=relation, at=at)
-        r = self.relations(table["relation"])
-        return EntityQueries(direction, self.entities(table["given"]), r, *self.spans(table["at"]))
+        entities, r = self.entities(table["given"]), self.relations(table["relation"])
+        at_a_time = np.array([is_a_date(at) for at in table["at"]], np.bool_)
+        return EntityQueries(direction, entities, r, *self.spans(table["at"]), at_a_time)
 
     @cached_property
     def seen(self) -> Bools:
@@ -179,6 +180,11 @@ def columns(**given: Any) -> dict[str, list[Any]]:
         )
     rows = lengths.pop() if lengths else 1
     return {name: column * rows if len(column) == 1 else column for name, column in lists.items()}
+
+
+def is_a_date(at: At) -> bool:
+    """Whether a time is a single date, at which something held, rather than a span with a begin and an end."""
+    return not isinstance(at, tuple) and ".." not in _text(at)
 
 
 def is_column(value: object) -> bool:

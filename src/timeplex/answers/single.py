@@ -25,7 +25,7 @@ class RankAnswer:
     question  subject, relation, object (labels; None for what is asked for) and at: [begin, end]
     rows      the rows of `Learned.rank`, with the reasons for each as `why` if they were asked for
     company   the share of such facts that have company, if the KB states an answer for that time already
-    likely    the span in which a fact that is missing most likely held, if the KB states none for the time that is asked for
+    likely    the span in which it most likely held, where a time is asked for at which the KB states no answer
     """
 
     direction: Direction
@@ -55,8 +55,8 @@ class RankAnswer:
         stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in rows)
         company = float(learned.company.share[asked.direction][asked.r[0]]) if stated else None
         time, likely = (learned.asking.span_text(int(each.begin[0]), int(each.end[0])) for each in (asked, meant))
-        told = likely != time and company is None
-        return cls(asked.direction, _question(learned, asked), time, rows, company, likely if told else None)
+        is_news = likely != time and company is None
+        return cls(asked.direction, _question(learned, asked), time, rows, company, likely if is_news else None)
 
 
 def _question(learned: "Learned", asked: EntityQueries) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
     Pr(b, e | x, r, T) ∝ Pr(b, e | x, r) · |[b, e] ∩ T| / |T|
 
-T stands for an instant of it, each as likely; but who names a begin and an end may mean just these: with probability
-`EXACTLY` it is the span itself. Pr(b, e | x, r) is what `dating` says of x and r alone: of a slot that is
+T stands for an instant of it, each as likely. Pr(b, e | x, r) is what `dating` says of x and r alone: of a slot that is
 free between two facts, of a mirrored fact, of usual durations. The other entity is not known; in its place stands one
 without any fact (`Evidence.with_nobody`).
 """
@@ -13,7 +12,7 @@ import numpy as np
 from timeplex.kb import spans
 from timeplex.patterns.base import LinkQueries, TimeQueries
 from timeplex.patterns.dating import BLOCK, DateModel
-from timeplex.typing import Bools, Floats, Ints
+from timeplex.typing import Floats, Ints
 
 MOST = 3
 """So many spans are told of each question."""
@@ -23,7 +22,6 @@ LONGEST = 0.99
 """This share of a relation's facts are no longer than the spans that are looked at."""
 RARE = 0.01
 """Spans that are less likely than this are not told."""
-EXACTLY = 0.5
 
 
 class LikelySpans:
@@ -45,30 +43,22 @@ class LikelySpans:
             if len(mine):
                 self.longest[r] = np.quantile(mine, LONGEST, method="higher")
 
-    def asked(self, queries: LinkQueries) -> Bools:
-        """Of which questions the span may be another than theirs: (n,)."""
-        closed = (queries.begin != spans.OPEN_BEGIN) & (queries.end != spans.OPEN_END)
-        return np.asarray(closed & self.lasts[queries.r % self.model.evidence.relations])
-
     def of(self, queries: LinkQueries) -> tuple[Ints, Ints, Floats]:
-        """Begins, ends and Pr of the likeliest spans, (n, `MOST` + 1) each, best first, then the question's own.
+        """Begins, ends and Pr of the likeliest spans, (n, `MOST`) each, best first; Pr is 0 where there are no more.
 
-        Pr is 0 where there are no more. A question of which nothing is known, or that is not about a closed span, has
-        its own alone; then that comes first, too.
+        A question of which nothing is known, about events, or whose time is open, has its own span alone.
         """
-        begin, end = (np.repeat(column[:, None], MOST + 1, axis=1) for column in (queries.begin, queries.end))
+        begin, end = (np.repeat(column[:, None], MOST, axis=1) for column in (queries.begin, queries.end))
         share = np.zeros(begin.shape)
         share[:, 0] = 1
-        asked = np.flatnonzero(self.asked(queries))
-        for at in range(0, len(asked), BLOCK):
-            rows = asked[at : at + BLOCK]
+        closed = (queries.begin != spans.OPEN_BEGIN) & (queries.end != spans.OPEN_END)
+        several = np.flatnonzero(closed & self.lasts[queries.r % self.model.evidence.relations])
+        for at in range(0, len(several), BLOCK):
+            rows = several[at : at + BLOCK]
             some = self._of(queries[rows])
             known = some[2][:, 0] > 0
             for column, found in zip((begin, end, share), some, strict=True):
-                column[rows[known], :MOST] = found[known]
-            several = rows[known][queries.begin[rows[known]] < queries.end[rows[known]]]
-            share[several] *= 1 - EXACTLY
-            share[several, MOST] = EXACTLY
+                column[rows[known]] = found[known]
         return begin, end, share
 
     def _of(self, queries: LinkQueries) -> tuple[Ints, Ints, Floats]:
