@@ -18,7 +18,7 @@ from pydantic import Field
 from starlette.types import ASGIApp
 
 from timeplex import __version__
-from timeplex.errors import TimeplexError
+from timeplex.errors import TimeplexError, UnknownNameError
 from timeplex.files import to_json
 from timeplex.serve.service import LONGEST_NAME, Question, Row, Service, Triple
 from timeplex.serve.turns import time_limit
@@ -94,8 +94,10 @@ def _tools(service: Service, limiter: CapacityLimiter) -> "list[Callable[..., Aw
 
         try:
             return bounded(await to_thread.run_sync(timed, limiter=limiter))
+        except UnknownNameError as error:
+            raise ToolError(f"{_short(str(error))} Find the right name with search_entity.") from None
         except TimeplexError as error:
-            raise ToolError(visible(str(error))) from None
+            raise ToolError(_short(str(error))) from None
 
     async def search_entity(text: Name, limit: Number = FEW) -> Row:
         """Find entities by a part of their name or id, best first.
