@@ -57,6 +57,9 @@ def kb() -> TemporalKB:
     return replace(made, entities=Names(made.entities.names, LABELS), name="people")
 
 
+NAMES = tuple(kb().entities)
+
+
 @lru_cache
 def kept() -> Path:
     """A folder that has what was learned of it."""
