@@ -53,6 +53,14 @@ class DivergedError(TimeplexError):
     """A training whose numbers grew beyond all bounds before there was anything to keep."""
 
 
+class BusyError(TimeplexError):
+    """What cannot be answered now, but some seconds later."""
+
+    def __init__(self, problem: str, hint: str = "", retry_after: int = 5) -> None:
+        super().__init__(problem, hint or f"Ask again in {retry_after} seconds.")
+        self.retry_after = retry_after
+
+
 class Stopped(Exception):  # noqa: N818 - not an error: the user asked for it
     """Training was stopped by Ctrl-C or another signal, after a checkpoint."""
 

@@ -186,9 +186,23 @@ def reasons(
     about: int | None = None,
     side: Side = "begin",
 ) -> list[str]:
+    """The sentences of `evidence_for`, strongest first."""
+    return list(evidence_for(kb, model, query, at, window, limit, about, side).values())
+
+
+def evidence_for(
+    kb: TemporalKB,
+    model: DateModel,
+    query: TimeQueries,
+    at: int,
+    window: Ints,
+    limit: int,
+    about: int | None = None,
+    side: Side = "begin",
+) -> dict[int, str]:
     """The facts that speak for a begin (or an end) rather than for the other instants of the window, in sentences.
 
-    The strongest comes first. What counts is by how much a fact's share of the score is above its mean in the window.
+    They go by their rows in the evidence. The strongest comes first. What counts is by how much a fact's share of the score is above its mean in the window.
     `about` names an entity if only its own facts are wanted.
     """
     evidence, weights = model.evidence, model.weights[side].of(query.r)[0].astype(float)
@@ -220,7 +234,7 @@ def reasons(
             and _telling(evidence, name, why, side)
         ):
             told[row] = _sentence(describe, name, why, int(query.r[0]), row, side)
-    return list(told.values())
+    return told
 
 
 def _telling(evidence: Evidence, name: str, why: Because, side: Side) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from timeplex.answers.dates import reasons
+from timeplex.answers.dates import evidence_for
 from timeplex.answers.rank import EntityQueries
 from timeplex.gadgets.base import Reason
 from timeplex.kb import spans
@@ -57,11 +57,12 @@ def strength(part: Part) -> float:
 
 @dataclass(frozen=True)
 class Because:
-    """A sentence behind a part, and the facts in it."""
+    """A sentence behind a part, and the facts in it: written out, and by their rows in `kb.facts`."""
 
     part: str
     facts: list[str]
     sentence: str
+    rows: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,11 @@ class Explanation:
     note: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-        return asdict(self)
+        """As plain values for JSON; rows of facts mean nothing outside of this KB."""
+        plain = asdict(self)
+        for reason in plain["reasons"]:
+            del reason["rows"]
+        return plain
 
 
 def explain(
@@ -143,7 +147,7 @@ def _paths(rules: Rules, queries: LinkQueries, answer: int, words: Describer) ->
     for rows, hits, cases in rules.paths(queries, answer, EACH):
         facts = [words.fact(row) for row in rows]
         often = f"such a path led to the right answer in {hits:,} of {counted(cases, 'case')}"
-        yield Because(rules.name, facts, f"{', '.join(facts)}: {often}")
+        yield Because(rules.name, facts, f"{', '.join(facts)}: {often}", tuple(int(row) for row in rows))
 
 
 def _again(pattern: Recurrence, queries: LinkQueries, answer: int, words: Describer) -> Iterator[Because]:
@@ -156,7 +160,7 @@ def _again(pattern: Recurrence, queries: LinkQueries, answer: int, words: Descri
         hits, cases = int(pattern.hits[r, place]), int(pattern.cases[r, place])
         fact, what = words.fact(int(links.fact[row])), words.relation(r % pattern.evidence.relations)
         often = f"after such a time {what} was of the same two in {hits:,} of {counted(cases, 'case')}"
-        yield Because(pattern.name, [fact], f"{fact}: {often}")
+        yield Because(pattern.name, [fact], f"{fact}: {often}", (int(links.fact[row]),))
 
 
 def _popular(pattern: Popularity, queries: LinkQueries, answer: int, words: Describer) -> Iterator[Because]:
@@ -186,7 +190,8 @@ def _between(pattern: Pattern | None, queries: LinkQueries, answer: int, words: 
     for row in rows[np.argsort(np.abs(evidence.date[rows] - date), kind="stable")][:EACH].tolist():
         fact = words.fact(row % len(evidence))
         apart = "" if spans.OPEN_END in (date, evidence.date[row]) else f", {_apart(evidence, row, date, words)}"
-        yield Because("events", [fact], f"{fact}{apart}; {counted(len(rows), 'event')} between the two")
+        between = f"{counted(len(rows), 'event')} between the two"
+        yield Because("events", [fact], f"{fact}{apart}; {between}", (row % len(evidence),))
 
 
 def _apart(evidence: Evidence, row: int, date: int, words: Describer) -> str:
@@ -200,8 +205,9 @@ def _dates(learned: "Learned", asked: EntityQueries, answer: int, own: int) -> I
     query = TimeQueries(np.array([s]), np.array([r]), np.array([o]), np.array([own]))
     reach = WINDOW * INSTANTS_A_YEAR[learned.kb.granularity]
     window = np.unique(np.linspace(begin - reach, begin + reach, INSTANTS).astype(int))
-    for sentence in reasons(learned.kb, learned.dates.model, query, begin, window, EACH, about=answer):
-        yield Because("candidate dates", [], sentence)
+    told = evidence_for(learned.kb, learned.dates.model, query, begin, window, EACH, about=answer)
+    for row, sentence in told.items():
+        yield Because("candidate dates", [], sentence, (row,))
 
 
 # What `fill` and `discover` say of a run ------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from timeplex.answers.batches import of_all
-from timeplex.answers.dates import Dates, reasons
+from timeplex.answers.dates import Dates, evidence_for
 from timeplex.answers.discover import LIMIT, MIN_PROBABILITY, SCHEMA, PrecisionModel, discover
 from timeplex.answers.discover import fit as fit_proposals
 from timeplex.answers.ends import Ends
@@ -198,9 +198,15 @@ class Learned:
 
     def dating_reasons(self, s: int, r: int, o: int, begin: int, window: tuple[int, int], limit: int) -> list[str]:
         """The facts that speak for a begin rather than for the other instants of a window, in sentences."""
+        return list(self.dating_evidence(s, r, o, begin, window, limit).values())
+
+    def dating_evidence(
+        self, s: int, r: int, o: int, begin: int, window: tuple[int, int], limit: int
+    ) -> dict[int, str]:
+        """The sentences of `dating_reasons` by the rows of their facts in `kb.facts`."""
         query = TimeQueries(*(np.array([number]) for number in (s, r, o)))
         others = np.unique(np.linspace(*window, INSTANTS).astype(int))
-        return reasons(self.kb, self.dates.model, query, begin, others, limit)
+        return evidence_for(self.kb, self.dates.model, query, begin, others, limit)
 
     @cached_property
     def ends(self) -> Ends:

@@ -37,6 +37,9 @@ TEXTS = dict.fromkeys(
 
 YEAR = re.compile("[+-]?[0-9]{1,4}")
 
+REMEMBERED = 10_000
+"""So many written dates are read once only: who is asked for months must not grow."""
+
 
 class Resolver:
     """The names and the time axis of a KB, as people refer to them."""
@@ -142,8 +145,8 @@ class Resolver:
 
     def _covered(self, text: str) -> tuple[int, int]:
         """The first and the last instant of a written date."""
-        if text in self._known_dates:
-            return self._known_dates[text]
+        if (known := self._known_dates.get(text)) is not None:
+            return known
         is_year = YEAR.fullmatch(text)  # for which a column of one takes long
         parsed = (
             dates.on(int(text), 0, 0)
@@ -160,6 +163,8 @@ class Resolver:
                 f"{self.timeline.text(-1)}.",
                 "Nothing was learned of other times.",
             )
+        if len(self._known_dates) >= REMEMBERED:
+            self._known_dates.clear()
         self._known_dates[text] = first, last
         return first, last
 

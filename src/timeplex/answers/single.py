@@ -128,8 +128,12 @@ class WhenAnswer:
 
     def reasons(self, limit: int = 4) -> list[str]:
         """The facts that speak for the begin of the span rather than for the rest of the window."""
+        return list(self.evidence(limit).values())
+
+    def evidence(self, limit: int = 4) -> dict[int, str]:
+        """The sentences of `reasons` by the rows of their facts in `kb.facts`."""
         s, r, o = self.triple
-        return self.asked_of.dating_reasons(s, r, o, self._instants("begin")[0], self.window, limit)
+        return self.asked_of.dating_evidence(s, r, o, self._instants("begin")[0], self.window, limit)
 
     def draw(self, path: Path) -> None:
         """Draw the curve with the span, the interval and what is known."""

@@ -150,6 +150,33 @@ class Names:
         few = f"There are: {', '.join(self)}." if 0 < len(self) <= FEW else "Look at the names in the KB's table."
         raise UnknownNameError(f"unknown {what} {quoted(name)}; no name is near it.", few)
 
+    def search(self, text: str, weight: Ints) -> Ints:
+        """The numbers of all names that hold a text, however it is written; none if none does.
+
+        First those that are the text, then those that begin with it, then those that have a word which does, then the
+        others; among equals the one of the greatest `weight`, (names,), first. No text is held by all.
+        """
+        wanted = _plain(pl.Series([text.encode(errors="replace").decode()]))[0]
+        numbers = self._readings[1]
+        if not wanted:
+            return np.lexsort((np.arange(len(self)), -weight))
+        at = np.flatnonzero(self._plain_readings.str.contains(wanted, literal=True).to_numpy())
+        read = self._plain_readings.gather(at)
+        worse = 3 - (" " + read).str.contains(" " + wanted, literal=True).to_numpy().astype(np.int64)
+        worse -= read.str.starts_with(wanted).to_numpy()
+        worse -= (read == wanted).to_numpy()
+        order = np.lexsort((numbers[at], -weight[numbers[at]], worse))
+        found = numbers[at][order]
+        _, first = np.unique(found, return_index=True)
+        return found[np.sort(first)]
+
+    def closest(self, text: str, most: int = 3) -> list[int]:
+        """The numbers of the names that look most like a text, best first, by ids and labels; none if none is near."""
+        wanted = _plain(pl.Series([text.encode(errors="replace").decode()]))[0]
+        texts, numbers = self._readings
+        near = self._closest(wanted, most)
+        return list(dict.fromkeys(int(numbers[int((texts == each).arg_true()[0])]) for each in near))
+
     @cached_property
     def _readings(self) -> tuple[pl.Series, Ints]:
         """All texts that stand for something, ids and labels, and the number that each stands for."""

@@ -1,0 +1,125 @@
+"""Who asks at the same time is answered in turns, and what waits together is answered together.
+
+One batch of questions costs far less than the questions one by one, so eight clients wait hardly longer than one. Who
+cannot be answered before a deadline is told to ask again (`errors.BusyError`).
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from timeplex.errors import BusyError
+
+MOST_TOGETHER = 64
+"""A batch has so many askers at most."""
+
+_deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
+
+Question = TypeVar("Question")
+Answer = TypeVar("Answer")
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """What is asked inside, in this context, must be answered by then."""
+    before = _deadline.set(time.monotonic() + seconds)
+    try:
+        yield
+    finally:
+        _deadline.reset(before)
+
+
+def seconds_left() -> float | None:
+    """Until the time limit, if there is one."""
+    deadline = _deadline.get()
+    return None if deadline is None else max(0.0, deadline - time.monotonic())
+
+
+def still_time() -> None:
+    """Raise a `BusyError` if the time limit is over: nobody waits for the answer any more."""
+    if seconds_left() == 0.0:
+        raise BusyError("The answer takes longer than a request may.", "Ask for less in one request.")
+
+
+@dataclass(eq=False)
+class _Asked(Generic[Question, Answer]):
+    """Somebody who waits: what for, and what came of it."""
+
+    kind: Any
+    question: Question
+    answer: Answer | None = None
+    error: BaseException | None = None
+    done: bool = False
+
+
+class Turns:
+    """One batch at a time; who came first is first."""
+
+    def __init__(self) -> None:
+        self._change = threading.Condition()
+        self._waiting: list[_Asked[Any, Any]] = []
+        self._busy = False
+
+    def ask(self, kind: Any, question: Question, answer: Callable[[Sequence[Question]], Sequence[Answer]]) -> Answer:
+        """The answer to a question, found together with what others ask of the same kind.
+
+        `kind` says everything besides the question that the answer depends on; `answer` answers many of one kind.
+        """
+        mine = _Asked[Question, Answer](kind, question)
+        with self._change:
+            self._waiting.append(mine)
+            try:
+                self._wait(mine)
+            except BaseException:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                self._change.notify_all()
+                raise
+            if mine.done:
+                return _outcome(mine)
+            batch = [each for each in self._waiting if each.kind == kind][:MOST_TOGETHER]
+            self._waiting = [each for each in self._waiting if each not in batch]
+            self._busy = True
+        try:
+            _answer_all(batch, answer)
+        finally:
+            with self._change:
+                self._busy = False
+                self._change.notify_all()
+        return _outcome(mine)
+
+    def alone(self, work: Callable[[], Answer]) -> Answer:
+        """What work gives, done while nothing else is."""
+        return self.ask(object(), work, lambda asked: [each() for each in asked])
+
+    def _wait(self, mine: "_Asked[Any, Any]") -> None:
+        """Until it is answered, or the first in the line while nobody is served."""
+        while not mine.done and (self._busy or self._waiting[0] is not mine):
+            if not self._change.wait(seconds_left()) and seconds_left() == 0.0:
+                raise BusyError("Others are being answered.")
+
+
+def _answer_all(batch: "list[_Asked[Any, Any]]", answer: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+    """Answer all; if that fails, each by itself, so that nobody suffers from what another asks."""
+    try:
+        for asked, found in zip(batch, answer([each.question for each in batch]), strict=True):
+            asked.answer = found
+    except BaseException as error:
+        if len(batch) == 1:
+            batch[0].error = error
+        else:
+            for asked in batch:
+                _answer_all([asked], answer)
+    for asked in batch:
+        asked.done = True
+
+
+def _outcome(asked: "_Asked[Any, Answer]") -> Answer:
+    if asked.error is not None:
+        raise asked.error
+    answer: Any = asked.answer
+    return answer  # type: ignore[no-any-return]
