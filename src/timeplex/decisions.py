@@ -555,8 +555,8 @@ class _Work:
 
 def _placed(stated: Sequence[Stated], kb: TemporalKB) -> list[Row | None]:
     """Facts as numbers and instants; None where the KB does not have a name. Dates that cannot be are an error."""
-    begins = _instants([each.begin for each in stated], kb, "begin")
-    ends = _instants([each.end for each in stated], kb, "end")
+    begins = instants_of([each.begin for each in stated], kb, "begin")
+    ends = instants_of([each.end for each in stated], kb, "end")
     found: list[Row | None] = []
     for each, begin, end in zip(stated, begins, ends, strict=True):
         if begin > end:
@@ -575,7 +575,8 @@ def _number(names: Names, name: str) -> int:
     return names.id(name) if name in names else -1
 
 
-def _instants(texts: Sequence[str | None], kb: TemporalKB, side: str) -> list[int]:
+def instants_of(texts: Sequence[str | None], kb: TemporalKB, side: str) -> list[int]:
+    """The instants of written begins or ends, open where there is none: a coarse date begins early and ends late."""
     missing = spans.OPEN_BEGIN if side == "begin" else spans.OPEN_END
     distinct = list(dict.fromkeys(text for text in texts if text))
     parsed = date_spellings.parse(pl.Series(distinct, dtype=pl.String))

@@ -58,15 +58,18 @@ STYLE = """
 .tp-tracks > li > .what { padding: .3rem 0; overflow-wrap: anywhere; line-height: 1.3; }
 .tp-tracks > li > .what small { color: var(--tp-muted); font-variant-numeric: tabular-nums; white-space: nowrap; }
 .tp-tracks > .axis > .what { padding: 0; }
-.tp-tracks > li > svg { height: 100%; min-height: 24px; }
+.tp-tracks > li { overflow: clip; }
+.tp-tracks > li > svg { align-self: center; }
 .tp-tracks .flag { color: var(--tp-suspicious); font-weight: 600; white-space: nowrap; }
 @media (max-width: 40rem) {
   .tp-tracks > li { grid-template-columns: minmax(0, 1fr); padding-bottom: .3rem; }
-  .tp-tracks > li > svg { height: 24px; }
+  .tp-tracks > li > svg { overflow: clip; overflow-clip-margin: 6px; }
   .tp-tracks > .axis { padding: 0; }
 }
 .tp-graph { display: grid; align-items: center;
   grid-template-columns: minmax(0, 1fr) minmax(1.5rem, 5rem) auto minmax(1.5rem, 5rem) minmax(0, 1fr); }
+.tp-graph.one { grid-template-columns: auto minmax(1.5rem, 5rem) minmax(0, 1fr); }
+.tp-graph.one:has(.from) { grid-template-columns: minmax(0, 1fr) minmax(1.5rem, 5rem) auto minmax(0, 1fr); }
 .tp-graph ul { list-style: none; margin: 0; padding: 0; }
 .tp-graph li { height: 38px; display: flex; flex-direction: column; justify-content: center; line-height: 1.25; }
 .tp-graph li > * { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; max-width: 100%; }
@@ -157,10 +160,9 @@ def _grid(axis: Axis, low: str = "0", high: str = "100%") -> str:
 
 
 def _track(bar: Bar, axis: Axis) -> str:
-    told = f"{KINDS[bar.kind]}: {bar.told}"
-    return (
-        f'<svg role="img"{attributes(aria_label=told)}>{_grid(axis)}{_span(bar.begin, bar.end, bar.kind, axis)}</svg>'
-    )
+    told = attributes(aria_label=f"{KINDS[bar.kind]}: {bar.told}")
+    lines = _grid(axis, "-300", "300")  # the row cuts them off
+    return f'<svg role="img" height="24"{told}>{lines}{_span(bar.begin, bar.end, bar.kind, axis)}</svg>'
 
 
 def _span(begin: int | None, end: int | None, kind: str, axis: Axis, y: str = "50%") -> str:
@@ -299,7 +301,8 @@ def neighbours(centre: str, arriving: Sequence[Neighbour], leaving: Sequence[Nei
     )
     middle = f'<span class="centre"><bdi>{escape(centre)}</bdi></span>'
     parts = (lists[0], edges[0], middle, edges[1], lists[1])
-    return f'<div class="tp tp-graph" role="group"{attributes(aria_label=title)}>{"".join(parts)}</div>'
+    sides_there = "both" if arriving and leaving else "one"
+    return f'<div class="tp tp-graph {sides_there}" role="group"{attributes(aria_label=title)}>{"".join(parts)}</div>'
 
 
 def _listed(side: str, some: Iterable[Neighbour]) -> str:
@@ -308,13 +311,13 @@ def _listed(side: str, some: Iterable[Neighbour]) -> str:
         f"<small{attributes(title=each.how)}>{escape(each.how)}</small></li>"
         for each in some
     )
-    return f'<ul class="{side}">{rows}</ul>' if rows else "<span></span>"
+    return f'<ul class="{side}">{rows}</ul>' if rows else ""
 
 
 def _edges(number: int, arriving: bool) -> str:
     """Lines from the rows of a list to its middle."""
     if not number:
-        return '<svg height="1" aria-hidden="true"></svg>'
+        return ""
     paths = []
     for row in range(number):
         y, middle = 38 * row + 19, 19 * number
