@@ -202,8 +202,8 @@ def evidence_for(
 ) -> dict[int, str]:
     """The facts that speak for a begin (or an end) rather than for the other instants of the window, in sentences.
 
-    They go by their rows in the evidence. The strongest comes first. What counts is by how much a fact's share of the score is above its mean in the window.
-    `about` names an entity if only its own facts are wanted.
+    They go by their rows in the evidence. The strongest comes first. What counts is by how much a fact's share of the
+    score is above its mean in the window. `about` names an entity if only its own facts are wanted.
     """
     evidence, weights = model.evidence, model.weights[side].of(query.r)[0].astype(float)
     instants = np.unique(np.append(window, at))

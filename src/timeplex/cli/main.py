@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from timeplex.cli import answers, evaluate, kb, train
+from timeplex.cli import answers, evaluate, kb, serve, train
 from timeplex.cli.show import visible
 from timeplex.errors import TimeplexError
 
@@ -53,6 +53,7 @@ for verb in (
     *(train.models, train.check_model, train.train, train.tune),
     *(answers.rank, answers.when, answers.explain, answers.fill, answers.discover),
     *(evaluate.evaluate, evaluate.compare, evaluate.diagnose, evaluate.reproduce),
+    serve.serve,
 ):
     app.command(verb.__name__.rstrip("_").replace("_", "-"))(verb)
 

@@ -1,17 +1,19 @@
 """The explorer as one ASGI application: pages, REST and tools for agents behind the same guard."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 
 from timeplex import __version__
 from timeplex.errors import BusyError, TimeplexError, UnknownNameError
-from timeplex.serve import rest
+from timeplex.serve import agents, rest
 from timeplex.serve.safety import Guard, Limits
 from timeplex.serve.service import Service
 from timeplex.text import quoted, visible
@@ -35,7 +37,15 @@ def create_app(
     hosts      names that the server is asked by, beside those of this machine alone (see `safety.Guard`)
     decisions  the file that the review queue appends to; None makes it read-only
     """
+    tools = agents.server(service)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with tools.session_manager.run():
+            yield
+
     app = FastAPI(
+        lifespan=lifespan,
         title="timeplex",
         version=__version__,
         description=ABOUT,
@@ -53,6 +63,7 @@ def create_app(
         return {"status": "ok", "ready": service.ready}
 
     app.include_router(rest.routes(service))
+    app.router.routes.append(Route("/mcp", agents.mounted(tools), methods=["POST"], include_in_schema=False))
     try:
         from timeplex.serve import pages  # type: ignore[attr-defined, unused-ignore]
     except ImportError:

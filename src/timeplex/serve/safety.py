@@ -104,13 +104,13 @@ class Guard:
         elif scope["type"] == "websocket":  # there is none
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._http(scope, receive, _Reply(send))
+            await self._http(scope, receive, Reply(send))
 
-    async def _http(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
+    async def _http(self, scope: Scope, receive: Receive, reply: "Reply") -> None:
         headers = _Headers(scope)
         refusal = self._refused_host(headers) or self._refused_token(scope, headers) or _refused_origin(scope, headers)
         if refusal is None and self._receiving >= self.limits.receiving:
-            refusal = _BUSY
+            refusal = BUSY
         if refusal is not None:
             await reply.refuse(refusal)
             return
@@ -190,13 +190,13 @@ class Guard:
         except TimeoutError:
             return Refusal(408, f"The body took longer than {self.limits.body_seconds:g} seconds.", "Send it at once.")
 
-    async def _answer(self, scope: Scope, receive: Receive, reply: "_Reply") -> None:
+    async def _answer(self, scope: Scope, receive: Receive, reply: "Reply") -> None:
         """What the application says, if it says it in time."""
         if scope["path"] == OPEN_PATH:
             await self.app(scope, receive, reply)
             return
         if self._running >= self.limits.requests:
-            await reply.refuse(_BUSY)
+            await reply.refuse(BUSY)
             return
         self._running += 1
         with time_limit(self.limits.seconds):
@@ -222,7 +222,7 @@ class Guard:
             task.exception()  # it was told already
 
 
-_BUSY = Refusal(503, "Too many ask at the same time.", "Ask again in a second.", (("retry-after", "1"),))
+BUSY = Refusal(503, "Too many ask at the same time.", "Ask again in a second.", (("retry-after", "1"),))
 _TOO_LONG = Refusal(
     503, "The answer takes longer than a request may.", "Ask for less in one request.", (("retry-after", "10"),)
 )
@@ -252,7 +252,7 @@ class _Headers:
         return [value.decode("latin-1") for each, value in self._pairs if each == wanted]
 
 
-class _Reply:
+class Reply:
     """What is sent, with our headers; nothing more once it is closed."""
 
     def __init__(self, send: Send) -> None:

@@ -13,6 +13,7 @@ below. A service may be asked by many threads at once: what waits together is an
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -127,18 +128,19 @@ class Service:
         """How far learning has come: steps done, of how many."""
         return self._progress
 
-    def start(self, on_progress: Progress | None = None, done: Callable[[], None] | None = None) -> None:
-        """Learn what is not learned yet, and find what is wrong, while others look at the KB already."""
+    def start(self, showing: Callable[[], AbstractContextManager[Progress | None]] = nullcontext) -> None:
+        """Learn what is not learned yet, and find what is wrong, while others look at the KB already.
+
+        Learning goes on inside of `showing`, which gives what is told of its progress. What fails is told to who asks.
+        """
 
         def work() -> None:
-            try:
-                self._learn(on_progress)
-                if done is not None:
-                    done()
+            with suppress(Stopped, TimeplexError):
+                if not self.ready:
+                    with showing() as on_progress:
+                        self._learn(on_progress)
                 self.findings_found()
                 self._baselines()
-            except (Stopped, TimeplexError):
-                return
 
         self._thread = threading.Thread(target=work, name="timeplex-learning", daemon=True)
         self._thread.start()
