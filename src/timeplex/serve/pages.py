@@ -58,10 +58,11 @@ KIND_NAMES = {"finding": "Findings", "hole": "Missing dates", "proposal": "Missi
 Row = dict[str, Any]
 
 
-def routes(service: Service, decisions: Decisions | None = None) -> APIRouter:
-    """The routes of all pages, over a service; without decisions the queue can only be read."""
+def routes(service: Service, decisions: Decisions | str | Path | None = None) -> APIRouter:
+    """The routes of all pages, over a service; without decisions, or a file for them, the queue can only be read."""
     router = APIRouter(include_in_schema=False)
-    pages = Pages(service, Review(service, decisions))
+    opened = decisions if isinstance(decisions, Decisions) else Decisions(service.kb, decisions)
+    pages = Pages(service, Review(service, opened))
     plain: dict[str, Callable[[Mapping[str, str]], tuple[str, Row, list[Row]]]] = {
         "/index": pages.home,
         "/search": pages.search,

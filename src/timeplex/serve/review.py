@@ -167,17 +167,20 @@ class Review:
         ways = dict.fromkeys(self._way(fact, repair) for each in self._repairs.get(row, ()) for repair in each)
         suggestions = dict.fromkeys(str(each["suggestion"]) for each in why)
         suspicion = float(why[0]["suspicion"])
-        return Item(
-            "finding",
-            row,
-            fact,
-            row,
-            why,
-            list(ways)[:MOST_WAYS],
-            list(others.values()),
-            suspicion,
-            " ".join(suggestions),
-        )
+        told = list(others.values())
+        said = " ".join(suggestions)
+        beside = self._beside(row, {row, *others})
+        return Item("finding", row, fact, row, why, list(ways)[:MOST_WAYS], told, suspicion, said, beside)
+
+    def _beside(self, row: int, told: set[int]) -> list[Row]:
+        """Facts of the same subject and relation, or relation and object, that are nearest in time."""
+        facts = self.kb.facts
+        s, r, o = int(facts.s[row]), int(facts.r[row]), int(facts.o[row])
+        near = np.union1d(facts.of_subject_relation(s, r), facts.of_relation_object(r, o))
+        near = near[~np.isin(near, list(told)) & facts.dated[near]]
+        apart = np.abs(facts.date[near] - facts.date[row])
+        chosen = near[np.argsort(apart, kind="stable")][:MOST_BESIDE]
+        return self.service.facts_of(chosen[np.argsort(facts.date[chosen], kind="stable")])
 
     @cached_property
     def _repairs(self) -> dict[int, list[Sequence[Repair]]]:
