@@ -135,7 +135,10 @@ def _cell(value: Any) -> Any:
 def _posted(pages: "Pages") -> Callable[[Request], Any]:
     async def handle(request: Request) -> Response:
         body = (await request.body()).decode(errors="replace")
-        form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=20))
+        try:
+            form = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=20))
+        except ValueError as error:
+            raise InputError("The form has too many fields.", "Use the buttons of the page.") from error
         return await run_in_threadpool(pages.decide, form)
 
     return handle
@@ -252,6 +255,8 @@ class Pages:
             "some": some,
             "columns": _drawn(drawing.columns(columns, f"Facts of {self.kb.name} over time")),
             "histogram": columns,
+            "figures": _figures(model),
+            "calibration": _calibration(model),
             "findings": self._findings_known(),
             "writable": self.decisions.writable,
         }
@@ -705,6 +710,26 @@ _NONE: dict[str, str | None] = dict.fromkeys(("subject", "relation", "object", "
 
 def _sides(fact: Stated) -> tuple[str | None, str | None]:
     return fact.begin, fact.end
+
+
+def _figures(model: Row) -> list[Row]:
+    """The run and the baselines beside it: MRR and HITS on dev."""
+    made = [] if not model["dev"] else [{"name": model["model"], "baseline": False, **model["dev"]}]
+    for name, filters in (model["baselines"] or {}).items():
+        first: Row = next(iter(filters.values()), {})
+        made.append({"name": name, "baseline": True, **first.get("both", {})})
+    return [each for each in made if {"mrr", "hits@1", "hits@10"} <= each.keys()]
+
+
+def _calibration(model: Row) -> list[Row]:
+    """By how much the probabilities of each question are off, on facts that were asked for."""
+    names = {"rank@1": "who: the first answer", "top 10": "who: the first ten", "span overlaps gold": "when"}
+    made = []
+    for part in (model["calibration"] or {}).values():
+        for name, told in part["measured"].items():
+            if {"after", "right", "cases"} <= told.keys():
+                made.append({"name": names.get(name, name), **told, "cases": int(told["cases"])})
+    return made
 
 
 def _drawn(picture: str) -> Markup:
