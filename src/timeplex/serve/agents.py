@@ -5,7 +5,8 @@ left out is said as `left_out`. What cannot be asked is said in a sentence that 
 """
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -15,10 +16,10 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import Field
-from starlette.types import ASGIApp
+from starlette.types import Receive, Scope, Send
 
 from timeplex import __version__
-from timeplex.errors import TimeplexError
+from timeplex.errors import TimeplexError, UnknownNameError
 from timeplex.files import to_json
 from timeplex.serve.service import LONGEST_NAME, Question, Row, Service, Triple
 from timeplex.serve.turns import time_limit
@@ -58,24 +59,25 @@ def server(service: Service) -> MCPServer[Any]:
     return made
 
 
-def mounted(made: MCPServer[Any]) -> ASGIApp:
-    """The server as an application for /mcp. `made.session_manager` must run while it is asked.
+class Mounted:
+    """The server as an application for /mcp, which answers while it is `running`.
 
     Each request stands for itself and is answered by JSON, so that nobody keeps a connection, or a session, open. Names
     of hosts are checked by `safety.Guard`.
     """
-    unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    made.streamable_http_app(stateless_http=True, json_response=True, transport_security=unchecked)
-    return _Mounted(made)
-
-
-class _Mounted:
-    """An application, which is no function: those would be given a request."""
 
     def __init__(self, made: MCPServer[Any]) -> None:
         self._made = made
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """As long as the application lives; it may do so again."""
+        unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        self._made.streamable_http_app(stateless_http=True, json_response=True, transport_security=unchecked)
+        async with self._made.session_manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._made.session_manager.handle_request(scope, receive, send)
 
 
@@ -94,8 +96,10 @@ def _tools(service: Service, limiter: CapacityLimiter) -> "list[Callable[..., Aw
 
         try:
             return bounded(await to_thread.run_sync(timed, limiter=limiter))
+        except UnknownNameError as error:
+            raise ToolError(f"{_short(str(error))} Find the right name with search_entity.") from None
         except TimeplexError as error:
-            raise ToolError(visible(str(error))) from None
+            raise ToolError(_short(str(error))) from None
 
     async def search_entity(text: Name, limit: Number = FEW) -> Row:
         """Find entities by a part of their name or id, best first.

@@ -37,11 +37,11 @@ def create_app(
     hosts      names that the server is asked by, beside those of this machine alone (see `safety.Guard`)
     decisions  the file that the review queue appends to; None makes it read-only
     """
-    tools = agents.server(service)
+    tools = agents.Mounted(agents.server(service))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with tools.session_manager.run():
+        async with tools.running():
             yield
 
     app = FastAPI(
@@ -63,7 +63,7 @@ def create_app(
         return {"status": "ok", "ready": service.ready}
 
     app.include_router(rest.routes(service))
-    app.router.routes.append(Route("/mcp", agents.mounted(tools), methods=["POST"], include_in_schema=False))
+    app.router.routes.append(Route("/mcp", tools, methods=["POST"], include_in_schema=False))
     app.include_router(pages.routes(service, decisions))
     app.state.problem_page = pages.problem_page
     return app

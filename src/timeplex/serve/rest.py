@@ -484,6 +484,7 @@ _SAID = {
     405: "There is no such method here.",
     408: "The body came too slowly.",
     413: "The body is larger than 64 kB.",
+    431: "The head of the request is larger than 16 kB.",
     422: "A value is not what it should be.",
     503: "Too many ask, or the answer takes too long; Retry-After says when to ask again.",
 }

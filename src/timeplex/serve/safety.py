@@ -2,6 +2,7 @@
 
 A request is looked at in this order, and what is refused goes no further:
 
+    head      has so many bytes at most                                                                         431
     Host      must be one of ours, so that no page elsewhere reaches us by a name of its own (DNS rebinding)    400
     token     if there is one: `Authorization: Bearer`, a cookie, or once `?token=`; all but /healthz           401
     origin    what may change something comes from our own pages or from no page at all                         403
@@ -58,6 +59,7 @@ DEFAULTS = {"cache-control": "no-store"}
 class Limits:
     """How much is taken from all together, and from one request.
 
+    body, head    bytes of a request
     requests      answered at once; more are told to come again
     receiving     whose body is still on its way
     seconds       for an answer
@@ -65,6 +67,7 @@ class Limits:
     """
 
     body: int = MOST_BODY
+    head: int = 16 * 1024
     requests: int = 32
     receiving: int = 128
     seconds: float = 30.0
@@ -108,7 +111,8 @@ class Guard:
 
     async def _http(self, scope: Scope, receive: Receive, reply: "Reply") -> None:
         headers = _Headers(scope)
-        refusal = self._refused_host(headers) or self._refused_token(scope, headers) or _refused_origin(scope, headers)
+        refusal = self._refused_head(scope, headers) or self._refused_host(headers)
+        refusal = refusal or self._refused_token(scope, headers) or _refused_origin(scope, headers)
         if refusal is None and self._receiving >= self.limits.receiving:
             refusal = BUSY
         if refusal is not None:
@@ -123,6 +127,12 @@ class Guard:
             await reply.refuse(body)
         elif body is not None:
             await self._answer(scope, _replayed(body, receive), reply)
+
+    def _refused_head(self, scope: Scope, headers: "_Headers") -> Refusal | None:
+        size = headers.size + len(scope.get("raw_path") or b"") + 1 + len(scope.get("query_string", b""))
+        if size <= self.limits.head:
+            return None
+        return Refusal(431, f"The head of a request has at most {self.limits.head:,} bytes.", "Send fewer headers.")
 
     # Who may ask -------------------------------------------------------------------------------------------------
 
@@ -206,8 +216,8 @@ class Guard:
         try:
             await asyncio.wait({task}, timeout=self.limits.seconds)
         finally:
-            if not task.done():  # a thread at work ends first, and keeps its place until then
-                task.cancel()
+            if reply.started and not task.done():  # whoever should read the answer does not
+                task.cancel()  # a thread at work cannot be stopped: it keeps its place until it ends
         if task.done() and not task.cancelled() and task.exception() is None:
             return
         if not reply.started:
@@ -245,6 +255,11 @@ class _Headers:
 
     def __init__(self, scope: Scope) -> None:
         self._pairs = [(name.lower(), value) for name, value in scope["headers"]]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all names and values."""
+        return sum(len(name) + len(value) for name, value in self._pairs)
 
     def all(self, name: str) -> list[str]:
         """All values of a header."""

@@ -18,8 +18,8 @@ HEAD_SECONDS = 10.0
 IDLE_SECONDS = 5
 """A connection without a request is closed then."""
 MOST_CONNECTIONS = 512
-MOST_HEAD = 16 * 1024
-"""Bytes of a request's head."""
+MOST_HEAD = 64 * 1024
+"""So many bytes of a request's head are kept until it is whole."""
 LAST_SECONDS = 40
 """What runs when the server is stopped may take so long."""
 LEAST_TOKEN = 16
@@ -71,9 +71,9 @@ def url(made: socket.socket, host: str) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{made.getsockname()[1]}/"
 
 
-def run(app: App, made: socket.socket, *, on_start: Callable[[], None] | None = None) -> None:
-    """Serve until Ctrl-C or SIGTERM, then finish what is running. A second Ctrl-C does not wait for it."""
-    config = uvicorn.Config(
+def configured(app: App) -> uvicorn.Config:
+    """How uvicorn serves an application."""
+    return uvicorn.Config(
         app,
         http=Connection,
         ws="none",
@@ -87,7 +87,11 @@ def run(app: App, made: socket.socket, *, on_start: Callable[[], None] | None = 
         timeout_graceful_shutdown=LAST_SECONDS,
         h11_max_incomplete_event_size=MOST_HEAD,
     )
-    server = _Server(config, on_start)
+
+
+def run(app: App, made: socket.socket, *, on_start: Callable[[], None] | None = None) -> None:
+    """Serve until Ctrl-C or SIGTERM, then finish what is running. A second Ctrl-C does not wait for it."""
+    server = _Server(configured(app), on_start)
     try:
         server.run(sockets=[made])
     except (KeyboardInterrupt, SystemExit):  # the signal, once more, after all has ended well
