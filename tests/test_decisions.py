@@ -17,8 +17,20 @@ from tests import strategies
 from tests.builders import kb_of
 
 import timeplex
-from timeplex import decisions
-from timeplex.decisions import HEADER, Decision, Decisions, Stated, apply, escaped, line_of, parse, read, unescaped
+from timeplex.decisions import journal, quickstatements
+from timeplex.decisions.applying import apply, stated
+from timeplex.decisions.journal import (
+    HEADER,
+    Decision,
+    Decisions,
+    Stated,
+    escaped,
+    line_of,
+    parse,
+    read,
+    replay,
+    unescaped,
+)
 from timeplex.errors import InputError
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.store import harmless
@@ -26,7 +38,7 @@ from timeplex.text import visible
 
 DIGEST = "0123456789abcdef" * 4
 KB = kb_of([(0, 0, 1, 1900, 1910), (0, 1, 2, 1920, 1930), (1, 0, 2, 1950, 1950), (2, 1, 0, 1960, 2**31 - 1)], 4, 2)
-FIRST, SECOND, THIRD, OPEN = (decisions.stated(KB, row) for row in range(4))
+FIRST, SECOND, THIRD, OPEN = (stated(KB, row) for row in range(4))
 
 
 def accept(fact: Stated, action: str, new: Stated | None = None, kind: str = "finding") -> Decision:
@@ -38,7 +50,7 @@ def reject(fact: Stated, kind: str = "finding") -> Decision:
 
 
 def stated_in(kb: TemporalKB) -> list[Stated]:
-    return sorted((decisions.stated(kb, row) for row in range(len(kb))), key=str)
+    return sorted((stated(kb, row) for row in range(len(kb))), key=str)
 
 
 # Texts and lines
@@ -118,8 +130,8 @@ def test_a_spreadsheet_may_have_saved_the_file() -> None:
 def test_the_last_verdict_that_was_not_undone_stands() -> None:
     undo = Decision("finding", "undo", FIRST)
     said = [reject(FIRST), accept(FIRST, "remove"), reject(SECOND), undo]
-    assert decisions.replay(said) == {reject(SECOND).item: reject(SECOND), reject(FIRST).item: reject(FIRST)}
-    assert decisions.replay([*said, undo, undo]) == {reject(SECOND).item: reject(SECOND)}
+    assert replay(said) == {reject(SECOND).item: reject(SECOND), reject(FIRST).item: reject(FIRST)}
+    assert replay([*said, undo, undo]) == {reject(SECOND).item: reject(SECOND)}
 
 
 def test_decisions_outlive_the_process_and_a_cut_off_line(tmp_path: Path) -> None:
@@ -154,7 +166,7 @@ def test_what_cannot_be_decided_leaves_nothing_in_the_file(tmp_path: Path) -> No
         accept(FIRST, "change", replace(FIRST, begin="soon")),
         accept(FIRST, "change", replace(FIRST, begin="1990", end="1980")),
         accept(FIRST, "change"),
-        replace(reject(FIRST), note="x" * (decisions.MOST_NOTE + 1)),
+        replace(reject(FIRST), note="x" * (journal.MOST_NOTE + 1)),
     ):
         with pytest.raises(InputError):
             opened.add(wrong)
@@ -192,7 +204,8 @@ def test_without_a_file_nothing_is_decided() -> None:
 WRITER = """
 import sys
 import timeplex
-from timeplex.decisions import Decision, Decisions, stated
+from timeplex.decisions.applying import stated
+from timeplex.decisions.journal import Decision, Decisions
 kb = timeplex.TemporalKB.load(sys.argv[1])
 opened = Decisions(kb, sys.argv[2])
 for number in range(100_000):
@@ -300,7 +313,7 @@ def kb_and_decisions(draw: st.DrawFn) -> tuple[TemporalKB, list[Decision]]:
     years = st.sampled_from([(1, 2), (2, 2), (-(2**31), 2), (1, 2**31 - 1), (-(2**31), 2**31 - 1), (-5, 12)])
     rows = draw(st.lists(st.tuples(number, st.integers(0, 1), number, years), min_size=1, max_size=8, unique=True))
     kb = kb_of([(s, r, o, *span) for s, r, o, span in rows], 3, 2)
-    world = [decisions.stated(kb, row) for row in range(len(kb))]
+    world = [stated(kb, row) for row in range(len(kb))]
     dates = st.sampled_from([(None, None), ("1", "2"), ("2", "2"), (None, "2"), ("1", None), ("-5", "12")])
     entity = st.sampled_from(["e0", "e1", "e2", "e9"])
     some = st.builds(lambda s, r, o, d: Stated(s, r, o, *d), entity, st.sampled_from(["r0", "r1"]), entity, dates)
@@ -349,7 +362,7 @@ def test_the_new_kb_is_what_the_formula_says_and_the_report_counts_it(case: tupl
     assert set(stated_in(done.kb)) == (before - gone) | came
     assert len(done.kb) == len(kb) - done.count("removed") - done.count("merged") + done.count("added")
     assert len(stated_in(done.kb)) == len(set(stated_in(done.kb)))
-    settled = decisions.replay(taken).values()
+    settled = replay(taken).values()
     assert len(done.changes) == sum(each.verdict == "accept" for each in settled)
     assert done.rejected == sum(each.verdict == "reject" for each in settled)
     # What nobody decided on, or rejected, stays.
@@ -370,7 +383,7 @@ def test_rejecting_and_skipping_change_nothing(case: tuple[TemporalKB, list[Deci
 @settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 def test_every_fact_of_every_kb_can_be_removed_by_its_line(kb: TemporalKB) -> None:
     """Names and dates of all sorts survive the file."""
-    taken = [accept(decisions.stated(kb, row), "remove") for row in range(len(kb))]
+    taken = [accept(stated(kb, row), "remove") for row in range(len(kb))]
     content = HEADER + b"".join(line_of(each, kb.digest) for each in taken)
     done = apply(kb, parse(content, "x").decisions)
     assert len(done.kb) == 0
@@ -384,11 +397,11 @@ def test_quickstatements_say_what_they_can() -> None:
     kb = kb_of(
         [(0, 0, 1, 1900, 1910), (1, 0, 2, 1950, 2**31 - 1), (2, 1, 0, 3, 4)], ["Q1", "Q2", "someone"], ["P39", "P6"]
     )
-    first, second, third = (decisions.stated(kb, row) for row in range(3))
+    first, second, third = (stated(kb, row) for row in range(3))
     kb = kb_of(
         [(0, 0, 1, 1900, 1910), (1, 0, 0, 1950, 2**31 - 1), (2, 1, 0, 3, 4)], ["Q1", "Q2", "someone"], ["P39", "P6"]
     )
-    first, second, third = (decisions.stated(kb, row) for row in range(3))
+    first, second, third = (stated(kb, row) for row in range(3))
     more = Stated("Q1", "P6", "Q2", "-44", "-44")
     done = apply(
         kb,
@@ -399,7 +412,7 @@ def test_quickstatements_say_what_they_can() -> None:
             accept(more, "add", more, "proposal"),
         ],
     )
-    found = decisions.quickstatements(done)
+    found = quickstatements.commands(done)
     assert found.lines == [
         "-Q1\tP39\tQ2",
         "Q1\tP39\tQ2\tP580\t+1901-00-00T00:00:00Z/9\tP582\t+1910-00-00T00:00:00Z/9",

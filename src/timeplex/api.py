@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from timeplex.answers.learned import Learned
     from timeplex.answers.trained import Trained
     from timeplex.auditing.findings import Findings
-    from timeplex.decisions import Applied, Decision
+    from timeplex.decisions.applying import Applied
+    from timeplex.decisions.journal import Decision
     from timeplex.evaluation.diagnostics import Violations
     from timeplex.evaluation.plots import Years
     from timeplex.evaluation.protocol import Protocol
@@ -437,8 +438,8 @@ def apply(
     >>> done.count("changed"), done.conflicts, len(done.kb)
     (0, [], 4483)
     """
-    from timeplex.decisions import apply as carry_out
-    from timeplex.decisions import read as read_decisions
+    from timeplex.decisions.applying import apply as carry_out
+    from timeplex.decisions.journal import read as read_decisions
 
     facts = _kb(kb, data_dir)
     if isinstance(decisions, str | os.PathLike):

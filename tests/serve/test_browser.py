@@ -10,7 +10,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 from tests.serve.explorer import HOSTILE, TURNED, Server, Watched, browser, make_kb
 
-from timeplex.decisions import Decision, Decisions, read, stated
+from timeplex.decisions.applying import stated
+from timeplex.decisions.journal import Decision, Decisions, read
 from timeplex.kb.facts import TemporalKB
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]

@@ -14,11 +14,11 @@ from fastapi.testclient import TestClient
 from tests.builders import csv_kb
 
 import timeplex
-from timeplex.decisions import Decisions, read
+from timeplex.decisions.journal import Decisions, read
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.store import harmless
 from timeplex.serve.app import create_app
-from timeplex.serve.pages import KIND_NAMES, link
+from timeplex.serve.rendering import KIND_NAMES, link
 from timeplex.serve.review import KINDS
 from timeplex.serve.service import Service
 

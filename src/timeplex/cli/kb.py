@@ -15,7 +15,7 @@ from timeplex.text import counted, quoted
 
 if TYPE_CHECKING:
     from timeplex.auditing.findings import Findings
-    from timeplex.decisions import Applied
+    from timeplex.decisions.applying import Applied
     from timeplex.kb.problems import Problems
     from timeplex.kb.split import Leakage
     from timeplex.kb.stats import Stats
@@ -491,12 +491,12 @@ def apply(
 
 def _write_quickstatements(done: "Applied", path: Path | None) -> list[str]:
     """Write the commands, if they are wanted; what they cannot say."""
-    from timeplex.decisions import quickstatements, write_quickstatements
+    from timeplex.decisions import quickstatements
 
     if path is None:
         return []
-    found = quickstatements(done)
-    write_quickstatements(found, path)
+    found = quickstatements.commands(done)
+    quickstatements.write(found, path)
     return found.left_out
 
 

@@ -209,9 +209,10 @@ def write_spans(some: Sequence[tuple[int, int]], granularity: Granularity) -> li
     return [text.span(*sides) for sides in dates.tolist()]
 
 
+YEARS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
 STEPS: dict[Granularity, tuple[int, ...]] = {
-    Granularity.YEAR: (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000),
-    Granularity.MONTH: (1, 3, 6, *(12 * years for years in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000))),
+    Granularity.YEAR: YEARS,
+    Granularity.MONTH: (1, 3, 6, *(12 * years for years in YEARS)),
 }
 """How far apart the marks of an axis may be, in instants."""
 DAY_STEPS = (1, 2, 7, 14)

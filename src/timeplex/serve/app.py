@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from timeplex import __version__
 from timeplex.errors import BusyError, TimeplexError, UnknownNameError
-from timeplex.serve import agents, pages, rest
+from timeplex.serve import agents, pages, rendering, rest
 from timeplex.serve.safety import Guard, Limits
 from timeplex.serve.service import Service
 from timeplex.text import quoted, visible
@@ -65,7 +65,7 @@ def create_app(
     app.include_router(rest.routes(service))
     app.router.routes.append(Route("/mcp", tools, methods=["POST"], include_in_schema=False))
     app.include_router(pages.routes(service, decisions))
-    app.state.problem_page = pages.problem_page
+    app.state.problem_page = rendering.problem_page
     return app
 
 

@@ -6,42 +6,31 @@ templates alone, which escape all and make visible what would act on a screen.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-import polars as pl
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 
 from timeplex import drawing
-from timeplex.decisions import Applied, Decisions, Kind, Stated, instants_of, quickstatements
-from timeplex.decisions import apply as carry_out
-from timeplex.drawing import Axis, Bar, Mark, Neighbour
-from timeplex.errors import BusyError, InputError, UnknownNameError
+from timeplex.decisions import quickstatements
+from timeplex.decisions.applying import Applied
+from timeplex.decisions.applying import apply as carry_out
+from timeplex.decisions.journal import Decisions, Kind, Stated, instants_of
+from timeplex.drawing import Bar
+from timeplex.errors import BusyError, InputError
 from timeplex.files import to_json
-from timeplex.kb import dates, spans
-from timeplex.kb.store import without_formulas
+from timeplex.kb import spans
 from timeplex.models.scorer import Direction
+from timeplex.serve.pictures import Pictures
+from timeplex.serve.rendering import KIND_NAMES, Row, csv_of, drawn, environment, favicon, link, number_of, static
 from timeplex.serve.review import KINDS, Item, Review
 from timeplex.serve.service import MOST_ROWS, Question, Service, Triple
 from timeplex.serve.turns import time_limit
 from timeplex.text import counted, span, visible
 
-HERE = Path(__file__).parent
-STATIC = {
-    "explorer.css": "text/css",
-    "explorer.js": "text/javascript",
-    "suggest.js": "text/javascript",
-    "curve.js": "text/javascript",
-    "review.js": "text/javascript",
-    "favicon.svg": "image/svg+xml",
-}
-"""All that is served from static/, and nothing else."""
 HTML, JSON, CSV = "", ".json", ".csv"
 FORMS = (HTML, JSON, CSV)
 ON_PAGE = 60
@@ -53,9 +42,6 @@ MOST_ON_AXIS = 40
 MOST_DECADES = 30
 SOON = 0.2
 """Seconds that a page waits for what is not needed to make it."""
-KIND_NAMES = {"finding": "Findings", "hole": "Missing dates", "proposal": "Missing facts"}
-
-Row = dict[str, Any]
 
 
 def routes(service: Service, decisions: Decisions | str | Path | None = None) -> APIRouter:
@@ -79,24 +65,9 @@ def routes(service: Service, decisions: Decisions | str | Path | None = None) ->
     router.add_api_route("/", _route(pages, pages.home, HTML), methods=["GET"])
     router.add_api_route("/review", _posted(pages), methods=["POST"])
     router.add_api_route("/decisions/quickstatements.txt", _commands(pages), methods=["GET"])
-    router.add_api_route("/static/{name}", _static, methods=["GET"])
-    router.add_api_route("/favicon.ico", _favicon, methods=["GET"])
+    router.add_api_route("/static/{name}", static, methods=["GET"])
+    router.add_api_route("/favicon.ico", favicon, methods=["GET"])
     return router
-
-
-def problem_page(request: Request, status: int, problem: str, hint: str) -> Response:
-    """An error as a page."""
-    shown = {"problem": problem, "hint": hint, "status": status, "here": "", "title": "That did not work", "alt": ""}
-    home = {"kb_name": "timeplex", "learning": False, "again": _same(request) if status == 503 else ""}
-    return HTMLResponse(_environment().get_template("problem.html").render(**home, **shown), status)
-
-
-def _same(request: Request) -> str:
-    """The address that was asked for, without its host."""
-    return "/" + link(request.url.path.lstrip("/"), **request.query_params)
-
-
-# What comes in and goes out -------------------------------------------------------------------------------------------
 
 
 def _route(pages: "Pages", page: Callable[[Mapping[str, str]], Any], form: str) -> Callable[[Request], Any]:
@@ -108,28 +79,13 @@ def _route(pages: "Pages", page: Callable[[Mapping[str, str]], Any], form: str) 
             shown = {key: value for key, value in shown.items() if key in shown.get("json", ())}
             return Response(to_json(shown, ensure_ascii=False, default=str), media_type="application/json")
         if form == CSV:
-            return Response(_csv(table), media_type="text/csv; charset=utf-8")
+            return Response(csv_of(table), media_type="text/csv; charset=utf-8")
         return HTMLResponse(pages.render(name, shown, asked))
 
     async def handle(request: Request) -> Response:
         return await run_in_threadpool(answer, dict(request.query_params))
 
     return handle
-
-
-def _csv(rows: Sequence[Row]) -> str:
-    """A table that no spreadsheet takes for formulas; lists and tables in it are left out."""
-    flat = [{name: _cell(value) for name, value in row.items()} for row in rows]
-    if not flat:
-        return ""
-    frame = pl.DataFrame(flat, infer_schema_length=None, strict=False)
-    return without_formulas(frame).write_csv()
-
-
-def _cell(value: Any) -> Any:
-    if isinstance(value, str):
-        return visible(value)
-    return value if isinstance(value, int | float | None) else visible(to_json(value, ensure_ascii=False))
 
 
 def _posted(pages: "Pages") -> Callable[[Request], Any]:
@@ -146,65 +102,11 @@ def _posted(pages: "Pages") -> Callable[[Request], Any]:
 
 def _commands(pages: "Pages") -> Callable[[Request], Any]:
     async def handle(request: Request) -> Response:
-        found = await run_in_threadpool(lambda: quickstatements(pages.applied()))
+        found = await run_in_threadpool(lambda: quickstatements.commands(pages.applied()))
         text = "".join(f"{line}\n" for line in found.lines)
         return Response(text, media_type="text/plain; charset=utf-8")
 
     return handle
-
-
-async def _static(name: str) -> Response:
-    kept = {"cache-control": "max-age=300"}
-    if name == "drawing.css":
-        return Response(drawing.STYLE, media_type="text/css", headers=kept)
-    if name not in STATIC:
-        raise UnknownNameError("There is no such file.", "")
-    return Response(_file(name), media_type=STATIC[name], headers=kept)
-
-
-@cache
-def _file(name: str) -> bytes:
-    return (HERE / "static" / name).read_bytes()
-
-
-async def _favicon() -> Response:
-    return Response(_file("favicon.svg"), media_type="image/svg+xml")
-
-
-def link(path: str, **query: object) -> str:
-    """An address with its state: what is None or empty is left out."""
-    given = {name.rstrip("_"): str(value) for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
-
-
-@cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FileSystemLoader(HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: value if not isinstance(value, str) or isinstance(value, Markup) else visible(value),
-    )
-    environment.globals.update(link=link, counted=counted, span=span, kind_names=KIND_NAMES)
-    environment.filters["percent"] = _percent
-    return environment
-
-
-def _percent(share: float | None) -> str:
-    if share is None:
-        return ""
-    return "< 1 %" if 0 < share < 0.01 else "> 99 %" if 0.99 < share < 1 else f"{100 * share:.0f} %"
-
-
-def _number(asked: Mapping[str, str], name: str, otherwise: int, most: int = 10**9) -> int:
-    text = asked.get(name, "")
-    if not text:
-        return otherwise
-    if not text.isascii() or not text.isdecimal() or len(text) > 10 or int(text) > most:
-        raise InputError(f"{name} is no number from 0 to {most:,}.", "Use the links of the page.")
-    return int(text)
 
 
 # The pages ------------------------------------------------------------------------------------------------------------
@@ -215,7 +117,7 @@ class Pages:
 
     def __init__(self, service: Service, review: Review) -> None:
         self.service, self.kb, self.queue = service, service.kb, review
-        self.decisions = review.decisions
+        self.decisions, self.pictures = review.decisions, Pictures(service)
 
     def render(self, name: str, shown: Row, asked: Mapping[str, str]) -> str:
         """A page as HTML."""
@@ -229,7 +131,7 @@ class Pages:
             "unit": self.kb.granularity.value,
             "relations": self._relation_names(),
         }
-        return _environment().get_template(name).render(**{**common, **alternative, **shown})
+        return environment().get_template(name).render(**{**common, **alternative, **shown})
 
     def _relation_names(self) -> list[Row]:
         found: list[Row] = self.service.relations(limit=MOST_ROWS)["items"]
@@ -253,7 +155,7 @@ class Pages:
             "model": model,
             "relations": relations,
             "some": some,
-            "columns": _drawn(drawing.columns(columns, f"Facts of {self.kb.name} over time")),
+            "columns": drawn(drawing.columns(columns, f"Facts of {self.kb.name} over time")),
             "histogram": columns,
             "figures": _figures(model),
             "calibration": _calibration(model),
@@ -272,8 +174,8 @@ class Pages:
 
     def search(self, asked: Mapping[str, str]) -> tuple[str, Row, list[Row]]:
         """Entities by a part of their name; who writes a whole name is led to it."""
-        text, offset = asked.get("q", ""), _number(asked, "offset", 0)
-        found = self.service.search(text, limit=_number(asked, "limit", 50, 200) or 1, offset=offset)
+        text, offset = asked.get("q", ""), number_of(asked, "offset", 0)
+        found = self.service.search(text, limit=number_of(asked, "limit", 50, 200) or 1, offset=offset)
         for each in found["items"]:
             each["shown"] = visible(each["label"])
         shown = {"json": ("q", "found"), "title": f"Search: {text}", "q": text, "found": found}
@@ -286,7 +188,7 @@ class Pages:
 
     def entity(self, asked: Mapping[str, str]) -> tuple[str, Row, list[Row]]:
         """An entity: its facts on a timeline, its neighbours."""
-        name, offset = asked.get("id", ""), _number(asked, "offset", 0)
+        name, offset = asked.get("id", ""), number_of(asked, "offset", 0)
         begin, end, relation = asked.get("from", ""), asked.get("to", ""), asked.get("relation") or None
         whole = self.service.entity(name, limit=MOST_ROWS)
         me = {"id": whole["id"], "label": whole["label"]}
@@ -295,7 +197,7 @@ class Pages:
         found = self.service.facts(entity=me["id"], relation=relation, at=at, limit=ON_PAGE, offset=offset)
         window = self._window(begin, end)
         proposed = self._proposed(me["id"], found["items"], asked) if asked.get("proposals") else []
-        axis = self._axis([*found["items"], *proposed], window)
+        axis = self.pictures.axis([*found["items"], *proposed], window)
         near = self.service.neighbours(me["id"])
         shown = {
             "json": ("entity", "facts", "proposed", "neighbours", "relations_here"),
@@ -307,9 +209,9 @@ class Pages:
             "relations_here": whole["relations"],
             "total": whole["total"],
             "asked": dict(asked),
-            "decades": self._decades(whole["items"]),
-            "tracks": self._tracks([*found["items"], *proposed], axis, f"Facts of {me['label']}", me["id"]),
-            "graph": self._graph(me, near),
+            "decades": self.pictures.decades(whole["items"]),
+            "tracks": self.pictures.tracks([*found["items"], *proposed], axis, f"Facts of {me['label']}", me["id"]),
+            "graph": self.pictures.graph(me, near),
         }
         return "entity.html", shown, [_flat(each) for each in found["items"]]
 
@@ -323,19 +225,6 @@ class Pages:
             return None
         low, high = self.service.asking.span(f"{begin}..{end}")
         return low, high
-
-    def _decades(self, facts: Sequence[Row]) -> list[Row]:
-        """The decades in which the facts of an entity lie, with how many begin there; from some on, centuries."""
-        unit = self.kb.granularity
-        instants = [each for fact in facts for each in (fact["first"], fact["last"]) if each is not None]
-        if not instants:
-            return []
-        years = dates.coarsen(instants, unit, dates.Granularity.YEAR).tolist()
-        step = 10 if (max(years) - min(years)) // 10 < MOST_DECADES else 100
-        each = sorted({year // step * step for year in years})
-        if len(each) < 2:
-            return []
-        return [{"from": f"{year}", "to": f"{year + step - 1}", "label": f"{year}s"} for year in each[:MOST_DECADES]]
 
     def _proposed(self, me: str, facts: Sequence[Row], asked: Mapping[str, str]) -> list[Row]:
         """What the patterns would add: dates that are missing in the facts, and facts that were found to be missing."""
@@ -375,56 +264,12 @@ class Pages:
             "proposed": True,
         }
 
-    def _graph(self, me: Row, near: Row) -> Markup:
-        arriving, leaving = list[Neighbour](), list[Neighbour]()
-        for each in near["items"]:
-            first = each["first"]
-            subject = first["subject"]["id"]
-            how = first["relation"]["label"]
-            how += f" and {each['facts'] - 1} more" if each["facts"] > 1 else f" {span(first['begin'], first['end'])}"
-            neighbour = Neighbour(each["label"], link("/entity", id=each["id"]), how)
-            (leaving if subject == me["id"] else arriving).append(neighbour)
-        title = f"What stands beside {me['label']}: on the left what points at it, on the right what it points at"
-        return _drawn(drawing.neighbours(me["label"], arriving, leaving, title))
-
-    # Pictures of facts --------------------------------------------------------------------------------------------
-
-    def _axis(self, facts: Sequence[Row], window: tuple[int, int] | None = None) -> Axis:
-        """An axis on which all facts are seen, or the window that was asked for."""
-        instants = [each for fact in facts for each in (fact["first"], fact["last"]) if each is not None]
-        if window is not None:
-            low, high = window
-        elif instants:
-            low, high = min(instants), max(instants)
-            margin = max(1, (high - low) // 25)
-            low, high = low - margin, high + margin
-        else:
-            timeline = self.service.learned.timeline
-            low, high = timeline.first, timeline.last
-        return Axis(low, high, dates.ticks(low, high, self.kb.granularity))
-
-    def _tracks(self, facts: Sequence[Row], axis: Axis, title: str, me: str = "", first: Sequence[Bar] = ()) -> Markup:
-        parts: Any = _environment().get_template("parts.html").module
-        bars = [*first]
-        for fact in facts:
-            kind = "proposed" if fact.get("proposed") else "suspicious" if fact["suspicion"] else "known"
-            bars.append(
-                Bar(
-                    str(parts.fact(fact, me)),
-                    fact["first"],
-                    fact["last"],
-                    span(fact["begin"], fact["end"]),
-                    fact.get("kind", kind),
-                )
-            )
-        return _drawn(drawing.tracks(bars, axis, title))
-
     # Who and when -------------------------------------------------------------------------------------------------
 
     def who(self, asked: Mapping[str, str]) -> tuple[str, Row, list[Row]]:
         """Who stands in a relation at a time: candidates, and the evidence for one of them on one axis."""
         given = {name: asked.get(name, "").strip() for name in ("subject", "relation", "object", "at")}
-        k = _number(asked, "k", ANSWERS, 100) or 1
+        k = number_of(asked, "k", ANSWERS, 100) or 1
         shown: Row = {
             "json": ("question", "answers", "company", "error", "explained"),
             "title": "Who?",
@@ -475,8 +320,8 @@ class Pages:
         covers_all = question["first"] <= whole.first and question["last"] >= whole.last
         bar = Bar(drawing.escape(label), question["first"], question["last"], question["at"], "asked")
         times = [] if covers_all else [{"first": question["first"], "last": question["last"]}]
-        axis = self._axis([*some, *times])
-        found["picture"] = self._tracks(some, axis, f"Evidence: {label}", "", [] if covers_all else [bar])
+        axis = self.pictures.axis([*some, *times])
+        found["picture"] = self.pictures.tracks(some, axis, f"Evidence: {label}", "", [] if covers_all else [bar])
         found["facts"] = some
         found["most"] = max((abs(part["value"]) for part in found["parts"]), default=1.0) or 1.0
         return {"explained": found}
@@ -499,60 +344,28 @@ class Pages:
             return "when.html", shown | told, []
         labels = [told[name]["label"] for name in ("subject", "relation", "object")]
         shown |= {"answer": told, "title": " ".join(labels), "note": self.service.learned.note("when")}
-        shown |= self._curve(told)
+        shown |= self.pictures.curve(told)
         row = {name: told[name]["id"] for name in ("subject", "relation", "object")}
         row |= {name: told[name] for name in ("begin", "end", "probability", "low", "high")}
         return "when.html", shown, [row | {"known": ", ".join(each["text"] for each in told["known"])}]
-
-    def _curve(self, told: Row) -> Row:
-        curve = told["curve"]
-        first, width, unit = curve["first"], curve["width"], self.kb.granularity
-        points = [(first + width * at, value) for at, value in enumerate(curve["probability"])]
-        axis = Axis(first, curve["last"], dates.ticks(first, curve["last"], unit))
-        interval = [instants_of([told[side]], self.kb, "begin")[0] for side in ("low", "high")]
-        marks = []
-        for number, why in enumerate(told["why"], start=1):
-            fact = why["fact"]
-            instant = fact["first"] if fact["first"] is not None else fact["last"]
-            why["number"] = number
-            if instant is not None and axis.has(instant, instant):
-                marks.append(Mark(instant, number, f"reason-{number}", why["sentence"]))
-        known = [(each["first"], each["last"]) for each in told["known"]]
-        labels = [told[name]["label"] for name in ("subject", "relation", "object")]
-        title = (
-            f"How likely each {unit.value} is for {' '.join(labels)}: most likely {span(told['begin'], told['end'])}, "
-            f"the begin between {told['low']} and {told['high']} with 80 %"
-        )
-        picture = drawing.curve(
-            points,
-            axis,
-            title,
-            span=(told["first"], told["last"]),
-            interval=(interval[0], interval[1]),
-            known=[pair for pair in known if axis.has(*pair)],
-            marks=marks,
-        )
-        written = dates.write([instant for instant, _ in points], unit)
-        table = [{"at": text, "probability": value} for text, (_, value) in zip(written, points, strict=True)]
-        return {"picture": _drawn(picture), "table": table, "width": width}
 
     # What is wrong ------------------------------------------------------------------------------------------------
 
     def findings(self, asked: Mapping[str, str]) -> tuple[str, Row, list[Row]]:
         """What is probably wrong, with facets."""
-        offset, severity = _number(asked, "offset", 0), _number(asked, "severity", 0, 100)
+        offset, severity = number_of(asked, "offset", 0), number_of(asked, "severity", 0, 100)
         found = self.service.findings(
             rule=asked.get("rule") or None,
             relation=asked.get("relation") or None,
             entity=asked.get("entity") or None,
             min_severity=severity / 100,
             at=asked.get("at", "").strip() or None,
-            limit=_number(asked, "limit", FINDINGS_ON_PAGE, MOST_ROWS) or 1,
+            limit=number_of(asked, "limit", FINDINGS_ON_PAGE, MOST_ROWS) or 1,
             offset=offset,
         )
         for each in found["items"]:
             facts = [each["fact"] | {"kind": "suspicious"}, *(fact | {"kind": "known"} for fact in each["others"])]
-            each["picture"] = self._tracks(facts, self._axis(facts), each["message"])
+            each["picture"] = self.pictures.tracks(facts, self.pictures.axis(facts), each["message"])
             each["decision"] = self.queue.decision("finding", each["fact"]["row"])
         shown = {
             "json": ("found",),
@@ -570,9 +383,9 @@ class Pages:
         """One item of the queue after the other."""
         kind: Kind = next((each for each in KINDS if each == asked.get("kind")), "finding")
         if asked.get("item"):
-            number: int | None = _number(asked, "item", 0)
+            number: int | None = number_of(asked, "item", 0)
         else:
-            number = self.queue.next(kind, _number(asked, "after", 0) if asked.get("after") else None)
+            number = self.queue.next(kind, number_of(asked, "after", 0) if asked.get("after") else None)
         shown: Row = {
             "json": ("kind", "left", "item_json", "counts"),
             "kind": kind,
@@ -601,7 +414,7 @@ class Pages:
             "after": after,
             "place": place,
             "decision": self.decisions.of(kind, item.fact),
-            "picture": self._item_picture(item),
+            "picture": self.pictures.item(item),
             "dates": self._dates_of(item),
             "title": f"Review: {self._labels(item.fact)}",
         }
@@ -623,32 +436,6 @@ class Pages:
         shown = ways[0] if ways else item.fact
         return shown.begin or "", shown.end or ""
 
-    def _item_picture(self, item: Item) -> Markup:
-        """The fact, what it would become, and the other facts involved, on one axis."""
-        kinds = {"finding": "suspicious", "hole": "known", "proposal": "asked"}
-        facts = [self._drawn(item.fact, kinds[item.kind], item.row)]
-        if item.kind != "proposal":
-            facts += [self._drawn(way.new, "proposed", None) for way in item.ways if way.new is not None]
-        facts += [other | {"kind": "known"} for other in item.others]
-        facts += [other | {"kind": "faint"} for other in item.context]
-        return self._tracks(facts, self._axis(facts), "The fact, what it would become, and the facts that it goes with")
-
-    def _drawn(self, fact: Stated, kind: str, row: int | None) -> Row:
-        first, last = (instants_of([date], self.kb, side)[0] for date, side in zip(_sides(fact), SIDES, strict=True))
-        named = {
-            name: {"id": getattr(fact, name), "label": of.labels.get(getattr(fact, name), getattr(fact, name))}
-            for name, of in (
-                ("subject", self.kb.entities),
-                ("relation", self.kb.relations),
-                ("object", self.kb.entities),
-            )
-        }
-        ends = {
-            "first": None if first == spans.OPEN_BEGIN else first,
-            "last": None if last == spans.OPEN_END else last,
-        }
-        return {**named, **ends, "begin": fact.begin, "end": fact.end, "suspicion": None, "kind": kind, "row": row}
-
     def decide(self, form: Mapping[str, str]) -> Response:
         """Take a decision and go on to the next item."""
         kind = form.get("kind", "finding")
@@ -658,7 +445,7 @@ class Pages:
                 raise InputError("There is nothing to undo.", "")
             number = self._number_of(undone.kind, undone.fact)
             return RedirectResponse(link("/review", kind=undone.kind, item=number), 303)
-        number = _number(form, "item", 0)
+        number = number_of(form, "item", 0)
         self.queue.decide(kind, number, form.get("key", ""), dict(form))
         return RedirectResponse(link("/review", kind=kind, after=number), 303)
 
@@ -695,7 +482,7 @@ class Pages:
             "labels": self._labels,
             "outcome": {name: done.count(name) for name in outcomes} | {"facts": len(done.kb), "before": len(self.kb)},
             "conflicts": done.conflicts,
-            "commands": len(quickstatements(done).lines),
+            "commands": len(quickstatements.commands(done).lines),
             "writable": self.decisions.writable,
             "file": None if self.decisions.path is None else self.decisions.path.name,
             "counts": self.decisions.counts(),
@@ -703,13 +490,8 @@ class Pages:
         return "decisions.html", shown, rows
 
 
-SIDES = ("begin", "end")
 _TOLD = ("rule", "severity", "suspicion", "message", "suggestion", "file", "line")
 _NONE: dict[str, str | None] = dict.fromkeys(("subject", "relation", "object", "begin", "end"))
-
-
-def _sides(fact: Stated) -> tuple[str | None, str | None]:
-    return fact.begin, fact.end
 
 
 def _figures(model: Row) -> list[Row]:
@@ -730,11 +512,6 @@ def _calibration(model: Row) -> list[Row]:
             if {"after", "right", "cases"} <= told.keys():
                 made.append({"name": names.get(name, name), **told, "cases": int(told["cases"])})
     return made
-
-
-def _drawn(picture: str) -> Markup:
-    """A picture, whose texts were escaped as it was drawn."""
-    return Markup(picture)  # noqa: S704
 
 
 def _flat(fact: Row) -> Row:

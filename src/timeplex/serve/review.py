@@ -15,7 +15,8 @@ from typing import Any, get_args
 import numpy as np
 
 from timeplex.auditing.case import Repair
-from timeplex.decisions import MOST_NOTE, Decision, Decisions, Kind, Stated, stated
+from timeplex.decisions.applying import stated
+from timeplex.decisions.journal import MOST_NOTE, Decision, Decisions, Kind, Stated, instants_of
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.serve.service import MOST_ANSWERS, Service
@@ -272,8 +273,6 @@ class Review:
         return replace(fact, begin=begin, end=end)
 
     def _written(self, text: str, side: str) -> str:
-        from timeplex.decisions import instants_of
-
         if len(text) > 40:
             raise InputError("That is no date.", "Write it as 2000, 2000-05 or 2000-05-17.")
         return str(self.kb.date(instants_of([text], self.kb, side)[0]))
