@@ -27,6 +27,7 @@ _WHERE = {
     "TemporalKB": "timeplex.kb.facts",
     "TimeplexError": "timeplex.errors",
     "Trained": "timeplex.answers.trained",
+    "apply": "timeplex.api",
     "audit": "timeplex.api",
     "compare": "timeplex.api",
     "describe": "timeplex.kb.stats",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from timeplex.answers.learned import Learned as Learned
     from timeplex.answers.trained import Trained as Trained
     from timeplex.answers.trained import load as load
+    from timeplex.api import apply as apply
     from timeplex.api import audit as audit
     from timeplex.api import compare as compare
     from timeplex.api import diagnose as diagnose

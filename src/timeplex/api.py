@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from timeplex.answers.learned import Learned
     from timeplex.answers.trained import Trained
     from timeplex.auditing.findings import Findings
+    from timeplex.decisions.applying import Applied
+    from timeplex.decisions.journal import Decision
     from timeplex.evaluation.diagnostics import Violations
     from timeplex.evaluation.plots import Years
     from timeplex.evaluation.protocol import Protocol
@@ -414,6 +416,35 @@ def _with_models(findings: "Findings", kb: TemporalKB, runs: "Sequence[Trained]"
     none: list[list[int]] = [[] for _ in range(len(by))]
     found = Found(MODEL, MODEL, place[by.row], by.severity, by.holds, by.cases, by.messages, none, by.suggestions)
     return findings.plus(found, notes=[by.note])
+
+
+# Decisions -------------------------------------------------------------------------------------------------------
+
+
+def apply(
+    kb: Any,
+    decisions: "str | Path | Iterable[Decision]",
+    *,
+    any_kb: bool = False,
+    data_dir: str | Path | None = None,
+) -> "Applied":
+    """The KB that the decisions of a review ask for, and what became of each.
+
+    `decisions` is the file that `timeplex serve --decisions` wrote, or decisions. Those on another KB are refused,
+    unless `any_kb`: then what fits is done, and the rest is a conflict. Applying them again changes nothing.
+
+    >>> import timeplex
+    >>> done = timeplex.apply("sample", [])
+    >>> done.count("changed"), done.conflicts, len(done.kb)
+    (0, [], 4483)
+    """
+    from timeplex.decisions.applying import apply as carry_out
+    from timeplex.decisions.journal import read as read_decisions
+
+    facts = _kb(kb, data_dir)
+    if isinstance(decisions, str | os.PathLike):
+        return carry_out(facts, read_decisions(decisions, None if any_kb else facts).decisions)
+    return carry_out(facts, decisions)
 
 
 # Models ----------------------------------------------------------------------------------------------------------

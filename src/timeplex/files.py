@@ -89,6 +89,53 @@ def append(path: Path, data: bytes) -> None:
             os.close(descriptor)
 
 
+class Growing:
+    """A file that only grows: what `add` has returned from is on the disk. It is locked while it is open."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it; a link, pipe or device is refused, and so is one that another process has open."""
+        self.path = path
+        with writing(path):
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            self._descriptor = os.open(path, flags, 0o644)
+            try:
+                if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                    raise InputError(f"{path} is not a plain file.", "Give a file, not a folder, pipe or device.")
+                if _lock(self._descriptor) is False:
+                    raise InputError(f"{path} is in use by another process.", "Wait until it has ended, or copy it.")
+                sync_folder(path.absolute().parent)
+            except BaseException:
+                os.close(self._descriptor)
+                raise
+
+    def content(self, most: int) -> bytes:
+        """All that is in it, at most so many bytes and one more."""
+        with writing(self.path), open(os.dup(self._descriptor), "rb") as file:
+            file.seek(0)
+            return file.read(most + 1)
+
+    def cut(self, size: int) -> None:
+        """Drop what comes after so many bytes."""
+        with writing(self.path):
+            os.ftruncate(self._descriptor, size)
+            os.fsync(self._descriptor)
+
+    def add(self, data: bytes) -> None:
+        """Add to its end; if that fails nothing is added, not even in part."""
+        before = os.fstat(self._descriptor).st_size
+        with writing(self.path):
+            try:
+                _write(self._descriptor, data)
+            except BaseException:
+                with suppress(OSError):
+                    os.ftruncate(self._descriptor, before)
+                raise
+
+    def close(self) -> None:
+        """Let others have it."""
+        os.close(self._descriptor)
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder, and those above it, where they are missing."""
     with writing(folder):

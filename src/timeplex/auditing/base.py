@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from timeplex.auditing.case import LEAST_SEVERITY, AuditContext, Tally
+from timeplex.auditing.case import LEAST_SEVERITY, AuditContext, Repair, Tally
 from timeplex.registry import register_in
 from timeplex.typing import Floats, Ints
 
@@ -32,6 +32,7 @@ class Found:
     severity      Pr(the fact is wrong) as this rule sees it
     holds, cases  how often the rule holds, of how often it could; cases = 0 for what is no matter of counting
     others        rows of the other facts involved
+    repairs       what would mend it exactly, best first; often nothing, where a suggestion is a range or a question
     """
 
     rule: str
@@ -43,6 +44,7 @@ class Found:
     messages: Sequence[str]
     others: Sequence[Sequence[int]]
     suggestions: Sequence[str]
+    repairs: Sequence[Sequence[Repair]] = ()
 
     def __len__(self) -> int:
         return len(self.fact)
@@ -98,6 +100,7 @@ class Rule(ABC):
             [block.message(place) for block, place in chosen],
             [_involved(other[order[start:stop]]) for start, stop in zip(starts, stops, strict=True)],
             [block.suggestion(place) for block, place in chosen],
+            [block.repairs(place) for block, place in chosen],
         )
 
 
@@ -117,6 +120,11 @@ class Block:
     strength: Floats
     message: Callable[[int], str]
     suggestion: Callable[[int], str]
+    repairs: Callable[[int], Sequence[Repair]]
+
+
+def _no_repair(place: int) -> Sequence[Repair]:
+    return ()
 
 
 def block(
@@ -129,6 +137,7 @@ def block(
     holds: Ints | int = 0,
     cases: Ints | int = 0,
     strength: Floats | float = 0.0,
+    repairs: Callable[[int], Sequence[Repair]] = _no_repair,
 ) -> Block:
     """A block whose single values stand for all its accusations."""
 
@@ -138,7 +147,9 @@ def block(
     def floats(values: Floats | float) -> Floats:
         return np.broadcast_to(np.asarray(values, np.float64), fact.shape)
 
-    return Block(fact, ints(other), floats(severity), ints(holds), ints(cases), floats(strength), message, suggestion)
+    return Block(
+        fact, ints(other), floats(severity), ints(holds), ints(cases), floats(strength), message, suggestion, repairs
+    )
 
 
 def either(
@@ -148,10 +159,11 @@ def either(
     counts: Tally,
     message: Callable[[int], str],
     suggestion: Callable[[int, int], str],
+    repairs: Callable[[int, int], Sequence[Repair]] = lambda place, row: (),
 ) -> list[Block]:
     """Accusations of pairs, shape (n,), of which one fact or the other is wrong, as surely as the rule is counted.
 
-    `message` is called with the place of the pair, `suggestion` with it and the row of the accused.
+    `message` is called with the place of the pair, `suggestion` and `repairs` with it and the row of the accused.
     """
 
     def accused(fact: Ints, witness: Ints) -> Block:
@@ -163,6 +175,7 @@ def either(
             other=witness,
             holds=counts.holds,
             cases=counts.cases,
+            repairs=lambda place: repairs(place, int(fact[place])),
         )
 
     return [accused(one, other), accused(other, one)]

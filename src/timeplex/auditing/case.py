@@ -1,6 +1,6 @@
 """What every rule looks at: the facts in canonical order, what their dates say of each other, how to write them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,18 @@ CERTAIN = 0.99
 
 MOST_EXPECTED_YEARS = 50
 """A range for a date that is wider helps nobody."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What would mend a fact: how it would read instead or, if it `adds`, a further fact. Numbers and instants."""
+
+    s: int
+    r: int
+    o: int
+    begin: int
+    end: int
+    adds: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +145,32 @@ class AuditContext(Describer):
         if self.end_in_question(row) == "begin" and self.facts.has_end[row]:
             last = min(last, max(first, int(self.facts.end[row])))
         return self.instead(self.end_in_question(row), date, first, last)
+
+    def better_dates(self, row: int) -> list[Repair]:
+        """The repair that `better_date` suggests, where it is one date and not a range."""
+        first, last = (int(ends[row]) for ends in self._expected)
+        date, end = int(self.evidence.date[row]), self.end_in_question(row)
+        if first > last or first <= date <= last:
+            return []
+        if self.kb.granularity is Granularity.YEAR:
+            slips = [year for year in range(first, last + 1) if _one_slip(str(date), str(year))]
+            if len(slips) == 1:
+                return self.dated_otherwise(row, end, slips[0])
+        if end == "begin" and self.facts.has_end[row]:
+            last = min(last, max(first, int(self.facts.end[row])))
+        last = min(last, self.latest)
+        return self.dated_otherwise(row, end, first) if first == last else []
+
+    def dated_otherwise(self, row: int, end: str, date: int) -> list[Repair]:
+        """A fact with another begin, end or date; none if it would end before it begins."""
+        begin, last = int(self.facts.begin[row]), int(self.facts.end[row])
+        begin, last = (date if end in ("begin", "date") else begin), (date if end in ("end", "date") else last)
+        return [self.otherwise(row, begin=begin, end=last)] if begin <= last else []
+
+    def otherwise(self, row: int, **changed: int) -> Repair:
+        """A fact with some of s, r, o, begin and end changed."""
+        s, r, o, begin, end = (int(column[row]) for column in self.facts.columns)
+        return replace(Repair(s, r, o, begin, end), **changed)  # type: ignore[arg-type]
 
     def instead(self, end: str, date: int, first: int, last: int) -> str:
         """A suggestion of other dates for an end of a fact, none of them later than any date of the KB."""

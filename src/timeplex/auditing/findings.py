@@ -122,6 +122,22 @@ class Findings:
         keys = frame.select(KEY).with_columns(pl.when(text != "").then(text).name.keep())
         return without_formulas(keys).unique(maintain_order=True)  # as a CSV has them
 
+    def involved(self) -> dict[int, list[int]]:
+        """The other facts that findings involve, by the fact that they are about: rows of `kb.facts`."""
+        together: dict[int, list[int]] = {}
+        if self.case is not None:
+            rows = self.case.rows
+            for found in self.found:
+                for fact, others in zip(found.fact.tolist(), found.others, strict=True):
+                    together.setdefault(int(rows[fact]), []).extend(int(rows[other]) for other in others)
+        return together
+
+    def _repr_html_(self) -> str:
+        """The most suspicious facts, drawn, as a notebook shows them."""
+        from timeplex.auditing.page import fragment
+
+        return fragment(self)
+
     def __repr__(self) -> str:
         head = f"Findings({self.name}: {self.suspicious:,} suspicious facts of {self.facts:,}, {len(self):,} findings)"
         first = self.frame.unique("rank", keep="first", maintain_order=True).head(5)

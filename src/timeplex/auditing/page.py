@@ -3,14 +3,16 @@
 What a browser would act upon without a tag (a turned direction of writing), or what nobody sees, is written out.
 """
 
-import html
 from pathlib import Path
 from typing import Any
 
+from timeplex import drawing
 from timeplex.auditing.base import says
 from timeplex.auditing.findings import Findings
+from timeplex.drawing import Axis, Bar, escape
 from timeplex.files import write_whole
-from timeplex.text import visible
+from timeplex.kb import dates, spans
+from timeplex.kb.facts import TemporalKB
 
 MOST = 1000
 """The most facts on a page: who has more reads the table."""
@@ -49,7 +51,7 @@ def page(findings: Findings, most: int = MOST) -> str:
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
-            f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
+            f"<title>{escape(title)}</title><style>{STYLE}{drawing.STYLE}</style></head><body>",
             f'<h1>{escape(title)}</h1><p class="lead">{told}, the most suspicious first.</p>',
             _rules(findings),
             *(f"<p>{escape(note)}</p>" for note in findings.notes),
@@ -60,14 +62,16 @@ def page(findings: Findings, most: int = MOST) -> str:
     )
 
 
+def fragment(findings: Findings, most: int = 5) -> str:
+    """The first few suspicious facts as a part of a page."""
+    head = f"<p><strong>{findings.suspicious:,} suspicious facts of {findings.facts:,}</strong>"
+    style = f"<style>{drawing.STYLE}</style>"
+    return f'<div class="tp">{style}{head} in {escape(findings.name)}</p>{"".join(_articles(findings, most))}</div>'
+
+
 def write_page(findings: Findings, path: Path) -> None:
     """Write the page; it appears whole or not at all."""
     write_whole(path, page(findings).encode())
-
-
-def escape(text: object) -> str:
-    """A text of anyone's making as HTML."""
-    return html.escape(visible(text))
 
 
 def _rules(findings: Findings) -> str:
@@ -83,21 +87,50 @@ def _rules(findings: Findings) -> str:
 def _articles(findings: Findings, most: int) -> list[str]:
     """One article a fact, with all its findings."""
     by_fact: dict[int, list[dict[str, Any]]] = {}
-    for row in findings.frame.iter_rows(named=True):
+    where = dict[int, int]()
+    for place, row in enumerate(findings.frame.iter_rows(named=True)):
         if row["rank"] not in by_fact and len(by_fact) == most:
             break
         by_fact.setdefault(row["rank"], []).append(row)
-    return [_article(rows) for rows in by_fact.values()]
+        where[row["rank"]] = int(findings.rows[place])
+    involved = findings.involved()
+    return [_article(rows, _picture(findings, where[rank], involved)) for rank, rows in by_fact.items()]
 
 
-def _article(rows: list[dict[str, Any]]) -> str:
+def _picture(findings: Findings, row: int, involved: dict[int, list[int]]) -> str:
+    """A fact and the others that its findings involve, on one axis; nothing if the findings do not know their KB."""
+    if findings.case is None:
+        return ""
+    kb = findings.case.kb
+    others = [other for other in dict.fromkeys(involved.get(row, [])) if other != row]
+    bars = [_bar(kb, row, "suspicious"), *(_bar(kb, other, "known") for other in others)]
+    instants = [each for bar in bars for each in (bar.begin, bar.end) if each is not None]
+    if not instants:
+        return ""
+    margin = max(1, (max(instants) - min(instants)) // 25)
+    low, high = min(instants) - margin, max(instants) + margin
+    return drawing.tracks(bars, Axis(low, high, dates.ticks(low, high, kb.granularity)), "The facts involved")
+
+
+def _bar(kb: TemporalKB, row: int, kind: drawing.Kind) -> Bar:
+    facts, names = kb.facts, kb.entities
+    begin, end = int(facts.begin[row]), int(facts.end[row])
+    span = dates.write_spans([(begin, end)], kb.granularity)[0]
+    triple = (
+        f"{names.label(int(facts.s[row]))} {kb.relations.label(int(facts.r[row]))} {names.label(int(facts.o[row]))}"
+    )
+    first, last = None if begin == spans.OPEN_BEGIN else begin, None if end == spans.OPEN_END else end
+    return Bar(f"{escape(triple)} <small>{escape(span)}</small>", first, last, span, kind)
+
+
+def _article(rows: list[dict[str, Any]], picture: str) -> str:
     fact = rows[0]
     head = (
         f"<h2><span>{fact['suspicion']:.2f}</span><small>{fact['rank']}</small>{escape(fact['fact'])}</h2>"
         f'<div class="bar"><i style="width:{100 * fact["suspicion"]:.0f}%"></i></div>'
     )
     place = "" if fact["line"] is None else f"<p>{escape(Path(fact['file']).name)}, line {fact['line']:,}</p>"
-    return f"<article>{head}{place}{''.join(_finding(row) for row in rows)}</article>"
+    return f"<article>{head}{place}{''.join(_finding(row) for row in rows)}{picture}</article>"
 
 
 def _finding(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The verbs of KBs themselves: `datasets`, `stats`, `import`, `problems`, `audit`, `split`."""
+"""The verbs of KBs themselves: `datasets`, `stats`, `import`, `problems`, `audit`, `apply`, `split`."""
 
 import time
 from dataclasses import asdict
@@ -15,6 +15,7 @@ from timeplex.text import counted, quoted
 
 if TYPE_CHECKING:
     from timeplex.auditing.findings import Findings
+    from timeplex.decisions.applying import Applied
     from timeplex.kb.problems import Problems
     from timeplex.kb.split import Leakage
     from timeplex.kb.stats import Stats
@@ -436,6 +437,99 @@ def _show_findings(found: "Findings", seconds: float, limit: int) -> None:
 def _place(row: dict[str, Any]) -> str:
     """Where the fact of a finding was read, if that is known."""
     return "" if row["line"] is None else f"  ({Path(row['file']).name}, line {row['line']:,})"
+
+
+def apply(
+    kb: str = options.KB,
+    decisions: Path = typer.Argument(..., metavar="DECISIONS", help="The file of: timeplex serve KB --decisions FILE"),
+    output: Path | None = typer.Option(None, "-o", "--output", metavar="DIR", help="The KB folder to write."),
+    changes: Path | None = typer.Option(
+        None, "--changes", help="Write what became of each decision to a .csv, .jsonl or .parquet."
+    ),
+    quickstatements: Path | None = typer.Option(
+        None, "--quickstatements", metavar="FILE", help="Write the changes as commands for Wikidata's QuickStatements."
+    ),
+    any_kb: bool = typer.Option(False, "--any-kb", help="Apply what fits of decisions that were made on another KB."),
+    formulas: bool = options.FORMULAS,
+    data_dir: Path | None = options.DATA_DIR,
+    as_json: bool = options.JSON,
+) -> None:
+    """Make a new KB from the decisions of a review, and say what changed; without -o only say it.
+
+    Example: timeplex apply leaders.kb decisions.csv -o leaders-2.kb
+    """
+    from timeplex import api
+    from timeplex.files import check_writable
+    from timeplex.kb.store import check_target, write_frame
+    from timeplex.sources import read
+
+    options.check_table(changes)
+    if quickstatements is not None:
+        check_writable(quickstatements)
+    if output is not None:
+        check_target(output)
+    with progress(f"reading {kb}") as report:
+        facts = read(kb, data_dir=data_dir, on_progress=report)
+    done = api.apply(facts, decisions, any_kb=any_kb)
+    if output is not None:
+        done.kb.save(output)
+    if changes is not None:
+        write_frame(done.table(), changes, formulas=formulas)
+    told = {"folder": None if output is None else str(output)}
+    left_out = _write_quickstatements(done, quickstatements)
+    if as_json:
+        print_json({**done.as_dict(), **told, "left_out": left_out})
+        return
+    _show_applied(done)
+    for path, rows in ((changes, counted(len(done.changes), "decision")), (quickstatements, "the commands")):
+        if path is not None:
+            say(f"Wrote {rows} to {path}.")
+    _list("not said in commands", left_out)
+    if output is not None:
+        say(f"Saved in {output}. Next: timeplex audit {quote(str(output))}")
+
+
+def _write_quickstatements(done: "Applied", path: Path | None) -> list[str]:
+    """Write the commands, if they are wanted; what they cannot say."""
+    from timeplex.decisions import quickstatements
+
+    if path is None:
+        return []
+    found = quickstatements.commands(done)
+    quickstatements.write(found, path)
+    return found.left_out
+
+
+def _show_applied(done: "Applied") -> None:
+    """Say what changed, in counts, and what could not be done."""
+    told = [
+        ("changed", "facts have other dates or names"),
+        ("merged", "facts became one with another"),
+        ("removed", "facts were removed"),
+        ("added", "facts were added"),
+        ("already", "decisions were carried out before"),
+        ("conflict", "decisions could not be carried out"),
+    ]
+    rows: list[list[object]] = [[what, done.count(what), says] for what, says in told if done.count(what)]
+    rows += [
+        [name, number, says]
+        for name, number, says in (
+            ("rejected", done.rejected, "findings and proposals were rejected: nothing to do"),
+            ("skipped", done.skipped, "were left for later"),
+        )
+        if number
+    ]
+    say(f"{counted(len(done.before), 'fact')} → {counted(len(done.kb), 'fact')}")
+    if rows:
+        print_table("", ["outcome", "number", "what it means"], rows)
+    _list("conflict", done.conflicts)
+
+
+def _list(what: str, sentences: "list[str]", most: int = 10) -> None:
+    for sentence in sentences[:most]:
+        say(f"{what}: {sentence}")
+    if len(sentences) > most:
+        say(f"{what}: {len(sentences) - most:,} more")
 
 
 def split(

@@ -49,7 +49,7 @@ def root(
 
 
 for verb in (
-    *(kb.datasets, kb.stats, kb.import_, kb.problems, kb.audit, kb.split),
+    *(kb.datasets, kb.stats, kb.import_, kb.problems, kb.audit, kb.apply, kb.split),
     *(train.models, train.check_model, train.train, train.tune),
     *(answers.rank, answers.when, answers.explain, answers.fill, answers.discover),
     *(evaluate.evaluate, evaluate.compare, evaluate.diagnose, evaluate.reproduce),

@@ -207,3 +207,36 @@ def write_spans(some: Sequence[tuple[int, int]], granularity: Granularity) -> li
     dates = np.array(write(np.where(gone, 0, ends).ravel(), granularity), object).reshape(-1, 2)
     dates[gone] = None
     return [text.span(*sides) for sides in dates.tolist()]
+
+
+YEARS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000)
+STEPS: dict[Granularity, tuple[int, ...]] = {
+    Granularity.YEAR: YEARS,
+    Granularity.MONTH: (1, 3, 6, *(12 * years for years in YEARS)),
+}
+"""How far apart the marks of an axis may be, in instants."""
+DAY_STEPS = (1, 2, 7, 14)
+"""Those of days, while they are not months or years."""
+
+
+def ticks(first: int, last: int, granularity: Granularity, most: int = 7) -> list[tuple[int, str]]:
+    """Round instants from a first to a last for an axis, at most so many, each with what is written there.
+
+    >>> ticks(1983, 2021, Granularity.YEAR)
+    [(1990, '1990'), (2000, '2000'), (2010, '2010'), (2020, '2020')]
+    """
+    if granularity is Granularity.DAY:
+        for step in DAY_STEPS:
+            if (last - first) // step < most:
+                chosen = np.arange(first + -first % step, last + 1, step)
+                return list(zip(chosen.tolist(), write(chosen, granularity), strict=True))
+        low, high = (int(each) for each in coarsen([first, last], granularity, Granularity.MONTH))
+        months = ticks(low, high, Granularity.MONTH, most)
+        days = [int(day_number(month // 12, month % 12 + 1, 1)) for month, _ in months]
+        return [(day, text) for day, (_, text) in zip(days, months, strict=True) if first <= day <= last]
+    steps = STEPS[granularity]
+    step = next((each for each in steps if (last - first) // each < most), steps[-1])
+    chosen = np.arange(first + -first % step, last + 1, step)
+    whole_years = granularity is Granularity.MONTH and step % 12 == 0
+    written = [f"{month // 12}" for month in chosen.tolist()] if whole_years else write(chosen, granularity)
+    return list(zip(chosen.tolist(), written, strict=True))

@@ -275,6 +275,18 @@ class TemporalKB:
         """The ordered instants of all splits; see `timeline.Timeline`."""
         return Timeline.of(np.concatenate(self.facts.span), self.granularity, kind)
 
+    def _repr_html_(self) -> str:
+        """What it holds, with its facts over time, as a notebook shows it."""
+        from timeplex import drawing
+        from timeplex.kb.stats import describe
+
+        told = describe(self)
+        values = [
+            (first, number, f"{first} to {last}: {counted(number, 'fact')}") for first, last, number in told.histogram
+        ]
+        columns = drawing.columns(values, f"Facts of {self.name} over time")
+        return f"<style>{drawing.STYLE}</style><p>{drawing.escape(repr(self))}</p>{columns}"
+
     def date(self, instant: int) -> str | None:
         """A calendar instant as a person would write it; None for an open end."""
         return None if instant in (spans.OPEN_BEGIN, spans.OPEN_END) else dates.write([instant], self.granularity)[0]

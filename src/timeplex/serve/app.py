@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from timeplex import __version__
 from timeplex.errors import BusyError, TimeplexError, UnknownNameError
-from timeplex.serve import agents, rest
+from timeplex.serve import agents, pages, rendering, rest
 from timeplex.serve.safety import Guard, Limits
 from timeplex.serve.service import Service
 from timeplex.text import quoted, visible
@@ -64,12 +64,8 @@ def create_app(
 
     app.include_router(rest.routes(service))
     app.router.routes.append(Route("/mcp", tools, methods=["POST"], include_in_schema=False))
-    try:
-        from timeplex.serve import pages  # type: ignore[attr-defined, unused-ignore]
-    except ImportError:
-        return app
     app.include_router(pages.routes(service, decisions))
-    app.state.problem_page = getattr(pages, "problem_page", None)
+    app.state.problem_page = rendering.problem_page
     return app
 
 

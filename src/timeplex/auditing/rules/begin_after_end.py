@@ -1,7 +1,7 @@
 """begin-after-end: a fact that began after it ended, in the source; the reader set its end to its begin."""
 
 from timeplex.auditing.base import Found, Rule, block, register
-from timeplex.auditing.case import AuditContext
+from timeplex.auditing.case import AuditContext, Repair
 
 SEVERITY = 0.995
 
@@ -29,4 +29,9 @@ class BeginAfterEnd(Rule):
             swapped = low <= first <= last <= high
             return f"swap: {case.span(first, last)}?" if swapped else f"check the end {case.date(first)}"
 
-        return self.accuse(block(rows[found], SEVERITY, message, suggestion))
+        def repairs(place: int) -> list[Repair]:
+            first, last = int(of.end[place]), int(of.begin[place])
+            row = int(rows[found][place])
+            return [case.otherwise(row, begin=first, end=last)] if low <= first <= last <= high else []
+
+        return self.accuse(block(rows[found], SEVERITY, message, suggestion, repairs=repairs))

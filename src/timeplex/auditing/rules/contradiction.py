@@ -7,7 +7,7 @@ dates; or one and the same (s, r, o) is stated twice, with different spans that 
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import AuditContext, tally
+from timeplex.auditing.case import AuditContext, Repair, tally
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.auditing.rules.lifespan import happens_once
 from timeplex.kb.facts import pair_key, split_key
@@ -79,4 +79,10 @@ def _stated_twice(case: AuditContext) -> list[Block]:
         return f"It is stated twice, with different spans: {two}."
 
     counts = tally(facts.r[at], broken, cases, broken <= MOST_EXCEPTIONS * cases)
-    return either(case, at, at + 1, counts, message, suggestion)
+
+    def repairs(place: int, row: int) -> list[Repair]:
+        both = [int(at[place]), int(at[place]) + 1]
+        begin, end = (min(int(each) for each in facts.begin[both]), max(int(each) for each in facts.end[both]))
+        return [case.otherwise(row, begin=begin, end=end)]
+
+    return either(case, at, at + 1, counts, message, suggestion, repairs)

@@ -59,6 +59,7 @@ def unusual(case: AuditContext) -> Block:
         of.wrong[fact],
         message,
         lambda place: case.better_date(int(fact[place])),
+        repairs=lambda place: case.better_dates(int(fact[place])),
         other=other,
         holds=nearer(of.kind, distance)[pair],
         cases=np.where(distance[pair] > 0, of.kinds.size[of.kind[pair]] - 1, 0),
@@ -110,4 +111,5 @@ def _limited(case: AuditContext, own: dict[str, Any]) -> list[Block]:
         Tally(CERTAIN),
         lambda place: f"By your rule {rule}, but here it is {case.exactly(gap[place])}.",
         lambda place, row: case.better_date(row),
+        lambda place, row: case.better_dates(row),
     )

@@ -49,6 +49,7 @@ class ImplausibleDate(Rule):
             lambda place: case.better_date(int(known[odd[place]])),
             holds=holds[odd],
             cases=cases[odd],
+            repairs=lambda place: case.better_dates(int(known[odd[place]])),
         )
         return self.accuse(*_outside(case), mined)
 
@@ -73,4 +74,5 @@ def _out_of_range(case: AuditContext, own: dict[str, Any], end: str) -> Block:
         CERTAIN,
         lambda place: f"The {end} {case.date(date[rows[place]])} is outside your range {span}.",
         lambda place: case.better_date(int(rows[place])),
+        repairs=lambda place: case.better_dates(int(rows[place])),
     )

@@ -9,7 +9,7 @@ object).
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import AuditContext, tally
+from timeplex.auditing.case import AuditContext, Repair, tally
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb.facts import pair_key, split_key
 from timeplex.typing import Bools, Codes
@@ -113,4 +113,10 @@ def _outside(
         side = "later" if event == "birth" else "earlier"
         return f"{end} {case.date(date[row])} → {case.date(bound[wrong][place])} or {side}?"
 
-    return either(case, one, other, tally(facts.r[one], broken, cases, mined, own), message, suggestion)
+    def repairs(place: int, row: int) -> list[Repair]:
+        if row == other[place]:
+            return case.better_dates(row)
+        return case.dated_otherwise(row, end, int(bound[wrong][place]))
+
+    counts = tally(facts.r[one], broken, cases, mined, own)
+    return either(case, one, other, counts, message, suggestion, repairs)

@@ -1,9 +1,11 @@
 """missing-mirror: a relation that nearly always holds both ways, and here only one way."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from timeplex.auditing.base import Found, Rule, block, register
-from timeplex.auditing.case import AuditContext, tally
+from timeplex.auditing.case import AuditContext, Repair, tally
 from timeplex.auditing.evidence import LEAST_CASES, numbered
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts
@@ -51,9 +53,23 @@ class MissingMirror(Rule):
             mirror = f"{case.entity(facts.o[row])}, {case.relation(facts.r[row])}, {case.entity(facts.s[row])}"
             return f"add ({mirror}, {span})?"
 
-        return self.accuse(
-            block(accused, severity, message, suggestion, other=meant, holds=counts.holds, cases=counts.cases)
+        def repairs(place: int) -> list[Repair]:
+            row, better = int(accused[place]), int(meant[place])
+            if better >= 0:
+                return [case.otherwise(row, o=int(facts.s[better]))]
+            return [replace(case.otherwise(row, s=int(facts.o[row]), o=int(facts.s[row])), adds=True)]
+
+        found = block(
+            accused,
+            severity,
+            message,
+            suggestion,
+            other=meant,
+            holds=counts.holds,
+            cases=counts.cases,
+            repairs=repairs,
         )
+        return self.accuse(found)
 
 
 def _meant(facts: Facts, rows: Ints) -> Ints:

@@ -8,7 +8,7 @@ predecessor ends), or have the very same span. Facts with an open end are passed
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, either, register
-from timeplex.auditing.case import AuditContext, Tally, tally
+from timeplex.auditing.case import AuditContext, Repair, Tally, tally
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.kb import spans
 from timeplex.typing import Bools, Ints
@@ -90,4 +90,14 @@ def _accusations(case: AuditContext, side: str, one: Ints, other: Ints, counts: 
             return "check both"
         return f"begin {case.date(facts.begin[row])} → {case.date(facts.end[one[place]])}?"
 
-    return either(case, one, other, counts, message, suggestion)
+    def repairs(place: int, row: int) -> list[Repair]:
+        first, second = int(one[place]), int(other[place])
+        if facts.begin[first] == facts.begin[second]:
+            return []
+        if row == first:
+            return case.dated_otherwise(row, "end", int(facts.begin[second]))
+        if facts.end[first] > facts.end[row]:
+            return []
+        return case.dated_otherwise(row, "begin", int(facts.end[first]))
+
+    return either(case, one, other, counts, message, suggestion, repairs)

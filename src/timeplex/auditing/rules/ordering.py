@@ -44,4 +44,12 @@ def _broken(case: AuditContext, first: int, second: int, rule: str, counts: Tall
         begins = [case.date(case.facts.begin[rows[place]]) for rows in (one, other)]
         return f"{rule}, but here {case.relation(first)} is {begins[0]} and {case.relation(second)} {begins[1]}."
 
-    return either(case, one, other, counts, message, lambda place, row: case.better_date(row))
+    return either(
+        case,
+        one,
+        other,
+        counts,
+        message,
+        lambda place, row: case.better_date(row),
+        lambda place, row: case.better_dates(row),
+    )

@@ -9,7 +9,7 @@ What lasts for half of P or longer is no event of a series but follows another (
 import numpy as np
 
 from timeplex.auditing.base import Block, Found, Rule, block, register
-from timeplex.auditing.case import AuditContext, trust
+from timeplex.auditing.case import AuditContext, Repair, trust
 from timeplex.auditing.evidence import numbered, sort_by
 from timeplex.typing import Floats, Ints
 
@@ -84,4 +84,12 @@ def _out_of_step(case: AuditContext, side: str) -> Block:
         after = f" or {case.date(before + step[at])}" if before + step[at] <= case.latest else ""
         return f"{case.date(date[row])} → {case.date(before)}{after}?"
 
-    return block(accused, sure[relation[which]], message, suggestion, holds=in_step[which], cases=size[which])
+    def repairs(place: int) -> list[Repair]:
+        row, at = int(accused[place]), which[place]
+        before, step_of = int(date[row] - (date[row] - phase[at]) % step[at]), int(step[at])
+        near = sorted((before, before + step_of), key=lambda each: abs(each - int(date[row])))
+        end = case.end_in_question(row)
+        return [each for when in near if when <= case.latest for each in case.dated_otherwise(row, end, when)]
+
+    holds, cases = in_step[which], size[which]
+    return block(accused, sure[relation[which]], message, suggestion, holds=holds, cases=cases, repairs=repairs)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from timeplex.auditing.base import Block, Found, Rule, block, register
-from timeplex.auditing.case import LEAST_SEVERITY, AuditContext
+from timeplex.auditing.case import LEAST_SEVERITY, AuditContext, Repair
 from timeplex.auditing.evidence import LEAST_CASES
 from timeplex.typing import Floats
 
@@ -81,8 +81,13 @@ def _accused(case: AuditContext, evidence: "Evidence", fits: "Fits") -> Block:
         clear = others.share[place] >= CLEAR
         return f"object → {case.entity(others.names[place][0])}?" if clear else "check the object"
 
+    def repairs(place: int) -> list[Repair]:
+        clear = others.share[place] >= CLEAR
+        return [case.otherwise(int(rows[place]), o=int(others.names[place][0]))] if clear else []
+
     columns = (severity[rows], message, suggestion)
-    return block(rows, *columns, holds=better[rows], cases=cases[rows], strength=fits.odds[rows])
+    sizes = better[rows], cases[rows], fits.odds[rows]
+    return block(rows, *columns, holds=sizes[0], cases=sizes[1], strength=sizes[2], repairs=repairs)
 
 
 def _listed(case: AuditContext, names: list[int]) -> str:
