@@ -24,7 +24,7 @@ from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
 from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
-from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit
+from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some
 from timeplex.patterns.trees import Trees, grow
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
@@ -67,8 +67,6 @@ MOST_STEPS = 40_000_000_000
 
 PULL, PULL_CORRECTIONS, PULL_CORRECTIONS_EVENTS = 1e-5, 1e-4, 1e-3
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
-FIRM = 1e3
-"""A pull that weights do not move against."""
 
 ENOUGH_DEV = 4_000
 """With fewer questions of dev the pull is as much stronger: few say little, and are soon known by heart."""
@@ -319,13 +317,14 @@ class Course:
         if self.dev_pools is not None:
             pools = self.dev_pools[self._mask(rows)].only(kept)
             few = max(1.0, ENOUGH_DEV / max(len(pools), 1))
-            pull = np.full(len(kept), FIRM if self.by_folds else few * DEV_PULL)
-            corrections = np.full(len(kept), FIRM if self.by_folds else few * DEV_PULL_CORRECTIONS)
+            pull, corrections = np.full(len(kept), few * DEV_PULL), few * DEV_PULL_CORRECTIONS
             if self.extra is not None:
-                pull[-1], corrections[-1] = few * DEV_PULL_EXTRA, few * DEV_PULL_CORRECTIONS
+                pull[-1] = few * DEV_PULL_EXTRA
             steps = STEPS if kept.all() else STEPS_WITHOUT
-            start = weights.only(kept)
-            some = fit(pools, start, pull=pull[kept], pull_corrections=corrections[kept], iterations=steps)
+            start, free = weights.only(kept), np.ones(int(kept.sum()), np.bool_)
+            if self.by_folds:  # all else is as the folds say
+                free[: free.sum() - int(kept[-1])] = False
+            some = fit_some(pools, start, free, pull=pull[kept][free], pull_corrections=corrections, iterations=steps)
             weights = some.among(kept)
         return LinkModel(self.patterns, weights, self.asks, self.extra)
 
