@@ -10,7 +10,9 @@ from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.patterns import ranking, trees
 from timeplex.patterns.base import LinkQueries
+from timeplex.patterns.events import Events
 from timeplex.patterns.ranking import EVENT_PATTERNS, Course, LinkModel
+from timeplex.patterns.trees import Trees, grow
 
 pytest.importorskip("lightgbm")
 
@@ -69,6 +71,34 @@ def test_folds_are_really_out_of_sight() -> None:
         q = questions.queries
         assert len(questions)
         assert there.isdisjoint(zip(q.x, q.r, questions.gold, q.begin, strict=True))
+
+
+def test_trees_see_what_the_evidence_without_the_fold_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[np.ndarray, ...]] = []  # type: ignore[type-arg]
+
+    def grown(*args: np.ndarray | int) -> Trees:  # type: ignore[type-arg]
+        shown.append(args[:3])  # type: ignore[arg-type]
+        return grow(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ranking, "grow", grown)
+    course = Course(world(DEV), asks="begin")
+    course.model()
+    (features, start, right), number = shown[0], 0
+    for evidence, questions in course._of_folds:
+        model = LinkModel([Events(evidence)], course.before, "begin")
+        rows, r = model.rows(questions.queries), questions.queries.r
+        linear = ranking.linear_scores(model.weights, rows, r)
+        best = model.best(linear)
+        offset = questions.offsets(ENTITIES)
+        for q, gold in enumerate(questions.gold):
+            if gold in best[q]:
+                place = right[number]
+                assert best[q, place] == gold
+                np.testing.assert_array_equal(features[number, :, :-1], rows[q][:, best[q]].T)
+                np.testing.assert_allclose(start[number], (linear + offset)[q, best[q]], rtol=1e-5)
+                number += 1
+    assert number == len(features) > 100
+    assert np.isneginf(start).any()  # other known answers are no candidates
 
 
 def test_dev_has_no_part_in_it() -> None:

@@ -41,8 +41,8 @@ from timeplex.training.run import TrainedRun, machine
 from timeplex.typing import Floats, Ints
 
 BASE = "timeplex-base"
-EVENT_EPOCHS, MOST_EVENTS = 10, 100_000
-"""Of events the base model is trained so many epochs, if there are no more facts than so many; else there is none."""
+EVENT_SETTINGS, EVENT_RUN, MOST_EVENTS = ("epochs=10", "validate_every=5"), "-10-epochs", 100_000
+"""Of events the base model is trained like that, if there are no more facts than so many; else there is none."""
 PARTS = 3
 """Dev is cut in so many parts."""
 ENOUGH_JUDGED = 2_500
@@ -71,7 +71,7 @@ def run_missing_patterns(
         events = has_events(kb.train)
         if not events or len(kb.train) <= MOST_EVENTS:
             base = replace(cell, model=BASE)
-            settings, beside = ([f"epochs={EVENT_EPOCHS}"], f"-{EVENT_EPOCHS}-epochs") if events else ([], "")
+            settings, beside = (EVENT_SETTINGS, EVENT_RUN) if events else ((), "")
             folder = workspace.folder(base, beside)
             if not folder.is_finished:
                 if not train:
