@@ -389,8 +389,16 @@ class Shown:
         self._parts.append((features, start if model.trees is None else start + model.trees(features), place))
 
     def together(self) -> tuple[Features, Floats, Ints]:
-        """As `grow` takes it."""
-        features, start, place = (np.concatenate(each) for each in zip(*self._parts, strict=True))
+        """As `grow` takes it; nothing is left here, for they are large."""
+        parts, self._parts = self._parts, []
+        place = np.concatenate([part[2] for part in parts])
+        start = np.concatenate([part[1] for part in parts])
+        features = np.empty((len(place), *parts[0][0].shape[1:]), np.float32)
+        last = len(place)
+        while parts:
+            part = parts.pop()[0]
+            features[last - len(part) : last] = part
+            last -= len(part)
         return features, start, place
 
 
