@@ -10,6 +10,7 @@ from timeplex.kb.dates import Granularity
 from timeplex.kb.facts import Facts, TemporalKB
 from timeplex.patterns import ranking, trees
 from timeplex.patterns.base import LinkQueries
+from timeplex.patterns.company import Company
 from timeplex.patterns.events import Events
 from timeplex.patterns.ranking import EVENT_PATTERNS, Course, LinkModel
 from timeplex.patterns.trees import Trees, grow
@@ -85,7 +86,7 @@ def test_trees_see_what_the_evidence_without_the_fold_says(monkeypatch: pytest.M
     course.model()
     (features, start, right), number = shown[0], 0
     for evidence, questions in course._of_folds:
-        model = LinkModel([Events(evidence)], course.before, "begin")
+        model = LinkModel([Events(evidence), Company(evidence)], course.before, "begin")
         rows, r = model.rows(questions.queries), questions.queries.r
         linear = ranking.linear_scores(model.weights, rows, r)
         best = model.best(linear)

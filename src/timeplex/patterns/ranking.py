@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
-from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns import candidate_dates, company, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
 from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some
 from timeplex.patterns.trees import Trees, grow
@@ -34,7 +34,9 @@ Asks = Literal["span", "begin"]
 """Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
 
 LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candidate dates")
-EVENT_PATTERNS = ("events",)
+EVENT_PATTERNS = ("events", "company")
+MOST_COMPANY = 100_000
+"""From more events nobody's company is learned: it was not measured what that costs, and brings."""
 
 FOLDS, FOLDS_USED = 8, 4
 EVENT_FOLDS, EVENT_FOLDS_USED = 16, 8
@@ -223,7 +225,7 @@ class Course:
         self.patterns = [PATTERNS[name](self.evidence) for name in patterns]
         known = replace(self.evidence, facts=self.evidence.facts + kb.valid)
         self.affordable = affordable(self.patterns)
-        self.by_folds = set(EVENT_PATTERNS) <= set(patterns) and len(self.evidence) >= ENOUGH_FOR_FOLDS
+        self.by_folds = "events" in patterns and len(self.evidence) >= ENOUGH_FOR_FOLDS
         self._of_folds: list[tuple[Evidence, Questions]] = []
         """Whether train teaches all but what the extra scores count; and what trees are grown on then."""
         most, chance = min(MOST_DEV_QUESTIONS, self.affordable), np.random.default_rng(seed)
@@ -518,7 +520,9 @@ def link_patterns(evidence: Evidence) -> tuple[str, ...]:
 
     Those that are registered from outside of timeplex come last.
     """
-    chosen = EVENT_PATTERNS if events.has_events(evidence.facts) else LINK_PATTERNS
+    few = len(evidence) <= MOST_COMPANY
+    of_events = tuple(name for name in EVENT_PATTERNS if few or name != "company")
+    chosen = of_events if events.has_events(evidence.facts) else LINK_PATTERNS
     kinds = PATTERNS.items()
     return chosen + tuple(
         name for name, kind in kinds if kind.candidate_features and not kind.__module__.startswith("timeplex.")
