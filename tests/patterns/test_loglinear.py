@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from timeplex.patterns.loglinear import Pools, Problem, Weights, fit, loss_and_gradient
+from timeplex.patterns.loglinear import Pools, Problem, Weights, fit, fit_some, loss_and_gradient, spread
 
 N, SIZE, FEATURES, RELATIONS = 40, 6, 3, 2
 
@@ -58,3 +58,26 @@ def test_the_scale_of_a_feature_does_not_matter() -> None:
 def test_without_questions_the_weights_stay() -> None:
     start = Weights(np.ones(FEATURES), np.ones((RELATIONS, FEATURES)))
     assert fit(pools()[:0], start, pull=1.0, pull_corrections=1.0) is start
+
+
+def test_some_features_are_fitted_beside_what_the_others_say() -> None:
+    """With no feature free nothing moves; where one is, the loss of all has no slope along it any more."""
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(200, 6, 3)).astype(np.float32)
+    pools = Pools(features, np.zeros((200, 6), np.float32), rng.integers(2, size=200))
+    pools.features[:, 0] += 0.5
+    start = Weights(rng.normal(size=3), rng.normal(size=(2, 3)))
+    free = np.array([False, True, False])
+    found = fit_some(pools, start, free, pull=1e-3, pull_corrections=1e-2)
+    np.testing.assert_array_equal(found.shared[~free], start.shared[~free])
+    np.testing.assert_array_equal(found.corrections[:, ~free], start.corrections[:, ~free])
+    scale = spread(pools)
+    problem = Problem(pools, start, scale, np.full(3, 1e-3), 1e-2)
+    slopes = []
+    for weights in (start, found):
+        _, slope = problem(np.concatenate([weights.shared * scale, (weights.corrections * scale).ravel()]))
+        slopes.append(np.abs([slope[1], *problem.split(slope)[1][:, 1]]).max())
+    assert slopes[0] > 0.05
+    assert slopes[1] < 0.002
+    none = fit_some(pools, start, np.zeros(3, np.bool_), pull=1e-3, pull_corrections=1e-2)
+    np.testing.assert_array_equal(none.shared, start.shared)

@@ -201,9 +201,11 @@ def test_known_answers_are_the_same_in_parts(data: st.DataObject) -> None:
             np.testing.assert_array_equal(one, other)
 
 
-def test_a_kb_of_events_has_other_patterns() -> None:
+def test_a_kb_of_events_has_other_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     for end, patterns in ((1950, EVENT_PATTERNS), (1951, LINK_PATTERNS)):
         assert link_patterns(Evidence(facts_of([(0, 0, 1, 1950, end)]), 2, 1, 1950, 1951)) == patterns
+    monkeypatch.setattr(ranking, "MOST_COMPANY", 0)
+    assert link_patterns(Evidence(facts_of([(0, 0, 1, 1950, 1950)]), 2, 1, 1950, 1951)) == ("events",)
 
 
 def test_not_more_questions_than_fit_in_memory(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:

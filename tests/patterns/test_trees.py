@@ -71,3 +71,18 @@ def test_lightgbm_is_asked_for_in_words(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     with pytest.raises(InputError, match="LightGBM is not installed"):
         trees.grow(*(np.zeros((1, 1, 1)), np.zeros((1, 1)), np.zeros(1, np.int64)))  # type: ignore[arg-type]
+
+
+def test_trees_and_more_trees_add_up() -> None:
+    """Of other depths, and none at all."""
+    features, best = world()
+    start = np.zeros(features.shape[:2])
+    few = grow(features, start, best, rounds=7)
+    more = grow(-features, start, best, rounds=2)
+    none = grow(np.zeros_like(features), start, best)
+    one, minus_one, minus_two = (np.array([[each]], np.int32) for each in (1, -1, -2))
+    stump = Trees(one, np.array([[0.1]]), minus_one, minus_two, np.array([[0.5, -2.0]]))
+    for first, second in ((few, more), (few, stump), (stump, few), (few, none), (none, few)):
+        together = first.and_more(second)
+        np.testing.assert_allclose(together(features), first(features) + second(features))
+        assert len(together.feature) == len(first.feature) + len(second.feature)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from timeplex.datasets.synthetic import generate
+from timeplex.errors import InputError
 from timeplex.evaluation.metrics import link_metrics
 from timeplex.evaluation.protocol import PUBLISHED_CODE
 from timeplex.evaluation.ranking import DirectedScorer, LinkPrediction
@@ -23,6 +24,7 @@ from timeplex.patterns.base import LinkQueries
 from timeplex.patterns.ranking import EXTRA, Course, LinkModel
 from timeplex.reproduce import beyond, tables
 from timeplex.reproduce.records import PATTERNS, Cell, Results
+from timeplex.reproduce.runner import Workspace
 
 FEW = ("recurrence", "popularity", "types")
 
@@ -127,3 +129,46 @@ def test_a_record_has_all_that_the_page_shows(kb: TemporalKB, monkeypatch: pytes
     results.add(Cell("yago11k", PATTERNS, 0), json.loads(json.dumps(found)))
     assert "YAGO11k: TimePlex with patterns" in tables.beyond(results)
     assert "− walks" in tables.without(results)
+
+
+@pytest.mark.parametrize(
+    ("events", "most", "expected"),
+    [
+        (False, 0, [("timeplex-base", (), "")]),
+        (True, 10**6, [("timeplex-base", ("epochs=10", "validate_every=5"), "-10-epochs")]),
+        (True, 0, []),
+    ],
+)
+def test_which_base_model_is_trained(
+    events: bool,
+    most: int,
+    expected: list[tuple[str, tuple[str, ...], str]],
+    kb: TemporalKB,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """Of events a short one in a folder of its own, of very many none."""
+    trained, measured = [], []
+
+    def train_cell(cell: Cell, workspace: object, display: object, settings: tuple[str, ...], beside: str) -> None:
+        trained.append((cell.model, settings, beside))
+        raise InputError("enough", "")
+
+    def measure(*args: object) -> dict[str, str]:
+        measured.append(args[1])
+        raise InputError("enough", "")
+
+    monkeypatch.setattr(beyond, "has_events", lambda facts: events)
+    monkeypatch.setattr(beyond, "MOST_EVENTS", most)
+    monkeypatch.setattr(beyond, "train_cell", train_cell)
+    monkeypatch.setattr(beyond, "measure_patterns", measure)
+    monkeypatch.setattr(Workspace, "kb", lambda self, dataset: kb)
+    with pytest.raises(InputError, match="enough"):
+        beyond.run_missing_patterns([Cell("icews14", PATTERNS, 0)], Workspace(tmp_path, Results(tmp_path)))
+    assert trained == expected
+    assert measured == ([] if expected else [None])
+
+
+def test_a_run_beside_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    workspace, cell = Workspace(tmp_path, Results(tmp_path)), Cell("icews14", "timeplex-base", 0)
+    assert workspace.folder(cell, "-10-epochs").path == tmp_path / "icews14" / "timeplex-base-0-10-epochs"

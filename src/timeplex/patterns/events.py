@@ -112,8 +112,8 @@ class Events(Pattern):
 
     def __init__(self, evidence: Evidence) -> None:
         super().__init__(evidence)
-        rows, self._place = _rows(evidence)
-        self._log = _log(evidence, rows)
+        rows, self._place = event_rows(evidence)
+        self._log = log_of(evidence, rows)
         self._rules = _rules(evidence, rows, self._log)
 
     def candidates(self, queries: LinkQueries) -> Features:
@@ -148,7 +148,7 @@ SAME, ANY, SHARE, RULES, NEAREST, ROLE, ACTIVE, STRANGER = 0, 4, 8, 9, 11, 15, 1
 FOR_STRANGERS = (ROLE + 1, ROLE + 3, ACTIVE + 2, ACTIVE + 3)
 
 
-def _rows(evidence: Evidence) -> tuple[Ints, Ints]:
+def event_rows(evidence: Evidence) -> tuple[Ints, Ints]:
     """The rows of the evidence that count, by (x, y, t, r); and the place of each row among them, (2n + 1,).
 
     A fact that is stated twice has no place, −1: without one of the two, all stays as it is. The last is for no fact.
@@ -166,7 +166,8 @@ def _rows(evidence: Evidence) -> tuple[Ints, Ints]:
     return rows, place
 
 
-def _log(evidence: Evidence, rows: Ints) -> Log:
+def log_of(evidence: Evidence, rows: Ints) -> Log:
+    """Those rows of the evidence, from `event_rows`, as a log."""
     x, y, r = (column[rows].astype(np.int32) for column in (evidence.x, evidence.y, evidence.r))
     t = np.where(evidence.begin != spans.OPEN_BEGIN, evidence.begin, evidence.end)[rows]
     role, time = np.lexsort([y, t, r]), np.lexsort([y, t])

@@ -108,6 +108,26 @@ def fit(
     return Weights(shared / scale, corrections / scale)
 
 
+def fit_some(
+    pools: Pools,
+    start: Weights,
+    free: Bools,
+    *,
+    pull: Floats | float,
+    pull_corrections: Floats | float,
+    iterations: int = STEPS,
+) -> Weights:
+    """`fit` of those features alone that a mask, (features,), has; the others count what they count at the start."""
+    if free.all():
+        return fit(pools, start, pull=pull, pull_corrections=pull_corrections, iterations=iterations)
+    fixed = np.matmul(pools.features[:, :, ~free], start.of(pools.r)[:, ~free, None].astype(np.float32))[:, :, 0]
+    some = Pools(np.ascontiguousarray(pools.features[:, :, free]), pools.offset + fixed, pools.r)
+    found = fit(some, start.only(free), pull=pull, pull_corrections=pull_corrections, iterations=iterations)
+    weights = Weights(start.shared.copy(), start.corrections.copy())
+    weights.shared[free], weights.corrections[:, free] = found.shared, found.corrections
+    return weights
+
+
 def spread(pools: Pools) -> Floats:
     """The standard deviation of each feature about the mean of its pool; 1 where it never varies: (features,)."""
     total = np.zeros(pools.features.shape[2])

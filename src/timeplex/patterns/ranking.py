@@ -7,6 +7,9 @@
 2. The weights are adjusted on dev facts with a pull to those of step 1. Scores of a trained model (`extra`) come in
    here alone, since that model has seen the train facts.
 3. Trees may rank the best hundred again (`trees.grow`), on dev facts too; the others keep their order below.
+
+Of events there are so many that other facts of the folds teach all but what `extra` counts: weights are those of step
+1, trees are grown on folds, and dev is left to judge, or to weigh `extra` and to grow trees that see it on top.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,9 +22,9 @@ from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
-from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns import candidate_dates, company, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
-from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit
+from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some
 from timeplex.patterns.trees import Trees, grow
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
@@ -31,9 +34,13 @@ Asks = Literal["span", "begin"]
 """Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
 
 LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candidate dates")
-EVENT_PATTERNS = ("events",)
+EVENT_PATTERNS = ("events", "company")
+MOST_COMPANY = 100_000
+"""From more events nobody's company is learned: it was not measured what that costs, and brings."""
 
 FOLDS, FOLDS_USED = 8, 4
+EVENT_FOLDS, EVENT_FOLDS_USED = 16, 8
+"""Of events: what is missing beside a question makes it harder, so that folds should be small."""
 MOST_QUESTIONS, MOST_DEV_QUESTIONS = 16_000, 20_000
 """So many questions of the folds, and of dev, are used at most: their pools are held in memory."""
 BEST, OTHERS = 100, 60
@@ -42,6 +49,10 @@ SCOUTS, SCOUT_POOL = 1200, 400
 """Questions, and the entities drawn for each, from which it is learned roughly who scores best."""
 AGAIN = 100
 """So many are ranked again by trees."""
+FOLD_TREE_QUESTIONS, ENOUGH_FOR_FOLDS = 32_000, 20_000
+"""Of events: so many more questions of the folds are for trees at most; and so many facts are enough for that."""
+FOLD_ROUNDS = 300
+"""So many trees they are enough for."""
 STEPS_WITHOUT = 30
 """Steps in which the weights get used to it that a group of features is missing."""
 STEPS_OF_WALKS = 16
@@ -56,7 +67,7 @@ MOST_ANSWERS = 20_000_000
 MOST_STEPS = 40_000_000_000
 """All questions together take about so many steps at most, see `affordable`."""
 
-PULL, PULL_CORRECTIONS = 1e-5, 1e-4
+PULL, PULL_CORRECTIONS, PULL_CORRECTIONS_EVENTS = 1e-5, 1e-4, 1e-3
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
 
 ENOUGH_DEV = 4_000
@@ -117,7 +128,7 @@ class LinkModel:
     def scored(self, rows: Features, r: Ints) -> Floats:
         """The same from `rows`, of questions of the directed relations r."""
         linear = linear_scores(self.weights, rows, r)
-        return linear + self._again(rows, linear)
+        return linear + self._again(rows, linear, r)
 
     def parts(self, queries: LinkQueries, candidates: Ints) -> dict[str, Floats]:
         """What each feature adds to the score of a candidate for each question, (n,) each; their sum is the score."""
@@ -126,7 +137,8 @@ class LinkModel:
         added = rows[place, :, candidates] * self.weights.of(queries.r)
         parts = dict(zip(self.features, added.T, strict=True))
         if self.trees is not None:
-            parts[TREES] = self._again(rows, linear_scores(self.weights, rows, queries.r))[place, candidates]
+            again = self._again(rows, linear_scores(self.weights, rows, queries.r), queries.r)
+            parts[TREES] = again[place, candidates]
         return parts
 
     def best(self, linear: Floats) -> Ints:
@@ -137,7 +149,18 @@ class LinkModel:
     def _seen(self) -> Bools:
         return self.evidence.facts.mentioned(self.evidence.entities)
 
-    def _again(self, rows: Features, linear: Floats) -> Floats:
+    def tree_features(self, rows: Features, linear: Floats, r: Ints, best: Ints) -> Features:
+        """What trees see of the best: all features and the linear score less the highest: (n, best, features + 1).
+
+        Without the extra scores in it, which not all trees have seen.
+        """
+        if self.extra is not None:
+            linear = linear - self.weights.of(r)[:, -1:] * rows[:, -1]
+        picked = np.take_along_axis(rows, best[:, None], 2)
+        relative = (np.take_along_axis(linear, best, 1) - linear.max(1, keepdims=True)).astype(np.float32)
+        return np.concatenate([picked, relative[:, None]], axis=1).transpose(0, 2, 1)
+
+    def _again(self, rows: Features, linear: Floats, r: Ints) -> Floats:
         """What trees add: their sum for the best; for the others, as much as keeps them below: (n, entities)."""
         if self.trees is None:
             return np.zeros_like(linear)
@@ -145,7 +168,7 @@ class LinkModel:
         if not self._seen.any():
             return np.zeros_like(linear)
         best, some = self.best(linear), np.arange(n)[:, None]
-        added = self.trees(tree_features(rows, linear, best))
+        added = self.trees(self.tree_features(rows, linear, r, best))
         lowest = (linear[some, best] + added).min(1)
         rest = linear.copy()
         rest[some, best] = -np.inf
@@ -202,32 +225,46 @@ class Course:
         self.patterns = [PATTERNS[name](self.evidence) for name in patterns]
         known = replace(self.evidence, facts=self.evidence.facts + kb.valid)
         self.affordable = affordable(self.patterns)
+        self.by_folds = "events" in patterns and len(self.evidence) >= ENOUGH_FOR_FOLDS
+        self._of_folds: list[tuple[Evidence, Questions]] = []
+        """Whether train teaches all but what the extra scores count; and what trees are grown on then."""
         most, chance = min(MOST_DEV_QUESTIONS, self.affordable), np.random.default_rng(seed)
         self.dev = Questions.of(kb.valid, known, self.evidence, asks, most, chance, in_order=True)
         pools, self.before = self._learn_from_folds()
         self._fold_pools = pools if keep else None
+        self._first_trees: Trees | None = None
         self._starts = {"": _with_extra(self.before) if extra is not None else self.before}
         self.start = self._starts[""]
-        self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra) if len(self.dev) else None
+        asked = len(self.dev) > 0 and not (self.by_folds and extra is None)
+        self.dev_pools = self._pools(self.patterns, self.dev, self.start, extra) if asked else None
 
     def _learn_from_folds(self) -> tuple[Pools, Weights]:
         """Train facts that are out of sight, and the weights by them."""
         rng = np.random.default_rng(self.seed)
-        fold = rng.integers(FOLDS, size=len(self.evidence))
+        folds, used = (EVENT_FOLDS, EVENT_FOLDS_USED) if self.by_folds else (FOLDS, FOLDS_USED)
+        fold = rng.integers(folds, size=len(self.evidence))
         none = Weights.zero(2 * self.evidence.relations, len(feature_names(self.patterns)))
         weights, pools = none, []
-        for each in range(FOLDS_USED):
+        for each in range(used):
             evidence = self.evidence.without(fold == each)
-            most, facts = min(MOST_QUESTIONS, self.affordable) // FOLDS_USED, self.evidence.facts[fold == each]
-            questions = Questions.of(facts, self.evidence, evidence, self.asks, most, rng)
+            most, facts = min(MOST_QUESTIONS, self.affordable) // used, self.evidence.facts[fold == each]
+            more = min(FOLD_TREE_QUESTIONS, self.affordable) // used if self.by_folds else 0
+            questions = Questions.of(facts, self.evidence, evidence, self.asks, most + more, rng)
             patterns = [PATTERNS[name](evidence) for name in self.names]
+            if more:
+                self._of_folds.append((evidence, questions[most:]))
+                questions = questions[:most]
             if each == 0:
                 few = self._pools(patterns, questions[:SCOUTS], None, others=SCOUT_POOL)
                 weights = fit(few, none, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=50)
             pools.append(self._pools(patterns, questions, weights))
-            self.report(each + 1, FOLDS_USED + 2)
+            self.report(each + 1, used + 2)
         together = Pools.together(pools)
-        return together, fit(together, weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
+        return together, fit(together, weights, pull=PULL, pull_corrections=self._pull_corrections)
+
+    @property
+    def _pull_corrections(self) -> float:
+        return PULL_CORRECTIONS_EVENTS if self.by_folds else PULL_CORRECTIONS
 
     def _pools(
         self,
@@ -262,10 +299,18 @@ class Course:
     def models(self, parts: Sequence[Bools | None], *, trees: bool = True) -> list[LinkModel]:
         """A model by each part of the dev facts, whose features are looked at once for the trees of all models."""
         models = [self.linear(rows) for rows in parts]
-        if not trees or not len(self.dev):
+        if not trees:
+            return models
+        if self.by_folds:
+            first = self._first_trees = self._first_trees or self._grow_from_folds()
+            models = [replace(model, trees=first) for model in models]
+        if not len(self.dev) or (self.by_folds and self.extra is None):
             return models
         grown = self._grow(models, [self._mask(rows) for rows in parts])
-        return [replace(model, trees=each) for model, each in zip(models, grown, strict=True)]
+        return [
+            replace(model, trees=each if model.trees is None else model.trees.and_more(each))
+            for model, each in zip(models, grown, strict=True)
+        ]
 
     def linear(self, rows: Bools | None = None, without: str = "") -> LinkModel:
         """The model by dev facts, or those of a mask, without trees; and without the features of a group."""
@@ -274,13 +319,14 @@ class Course:
         if self.dev_pools is not None:
             pools = self.dev_pools[self._mask(rows)].only(kept)
             few = max(1.0, ENOUGH_DEV / max(len(pools), 1))
-            pull = np.full(len(kept), few * DEV_PULL)
+            pull, corrections = np.full(len(kept), few * DEV_PULL), few * DEV_PULL_CORRECTIONS
             if self.extra is not None:
                 pull[-1] = few * DEV_PULL_EXTRA
-            corrections = few * DEV_PULL_CORRECTIONS
             steps = STEPS if kept.all() else STEPS_WITHOUT
-            start = weights.only(kept)
-            some = fit(pools, start, pull=pull[kept], pull_corrections=corrections, iterations=steps)
+            start, free = weights.only(kept), np.ones(int(kept.sum()), np.bool_)
+            if self.by_folds:  # all else is as the folds say
+                free[: free.sum() - int(kept[-1])] = False
+            some = fit_some(pools, start, free, pull=pull[kept][free], pull_corrections=corrections, iterations=steps)
             weights = some.among(kept)
         return LinkModel(self.patterns, weights, self.asks, self.extra)
 
@@ -295,29 +341,67 @@ class Course:
             of_folds = np.array([group != without for group in self.groups if group != EXTRA], np.bool_)
             if self._fold_pools is not None and not of_folds.all():
                 pools, before = self._fold_pools.only(of_folds), weights.only(of_folds)
-                some = fit(pools, before, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=STEPS_WITHOUT)
+                pulls = {"pull": PULL, "pull_corrections": self._pull_corrections}
+                some = fit(pools, before, **pulls, iterations=STEPS_WITHOUT)
                 weights = some.among(of_folds)
             self._starts[without] = _with_extra(weights) if self.extra is not None else weights
         return self._starts[without]
 
     def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees]:
-        found: list[tuple[list[Features], list[Floats], list[Ints]]] = [([], [], []) for _ in models]
+        """Trees by dev, by the questions in a mask for each model; they add to those that it has."""
+        shown = [Shown() for _ in models]
         for block in blocks(len(self.dev)):
             some = self.dev[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
-            offset = some.offsets(self.evidence.entities)
-            for model, mask, (features, start, right) in zip(models, asked, found, strict=True):
-                linear = linear_scores(model.weights, rows, some.queries.r)
-                best = model.best(linear)
-                hit, place = np.nonzero((best == some.gold[:, None]) & mask[block, None])
-                features.append(tree_features(rows, linear, best)[hit])
-                start.append(np.take_along_axis(linear + offset, best, 1)[hit])
-                right.append(place)
+            for model, mask, each in zip(models, asked, shown, strict=True):
+                each.add(model, rows, some, mask[block])
         trees = []
-        while found:  # what one model has learned from is let go before the next
-            told, begun, places = found.pop(0)
-            trees.append(grow(np.concatenate(told), np.concatenate(begun), np.concatenate(places), self.seed))
+        while shown:  # what one model has learned from is let go before the next
+            trees.append(grow(*shown.pop(0).together(), self.seed))
         return trees
+
+    def _grow_from_folds(self) -> Trees:
+        """Trees by questions of the folds that weights were not learned from; the extra scores have nothing to say."""
+        extra = None if self.extra is None else _nothing(self.evidence.entities)
+        shown = Shown()
+        for evidence, questions in self._of_folds:
+            patterns = [PATTERNS[name](evidence) for name in self.names]
+            model = LinkModel(patterns, self.start, self.asks, extra)
+            for block in blocks(len(questions)):
+                some = questions[block]
+                rows = feature_rows(patterns, some.queries, extra)
+                shown.add(model, rows, some, np.ones(len(some), np.bool_))
+        return grow(*shown.together(), self.seed, FOLD_ROUNDS)
+
+
+class Shown:
+    """What trees are grown on: the best of each question that has the right answer among them."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Features, Floats, Ints]] = []
+
+    def add(self, model: LinkModel, rows: Features, questions: "Questions", mask: Bools) -> None:
+        """The questions in a mask, (n,), with the features of all entities, as a model ranks them."""
+        r = questions.queries.r
+        linear = linear_scores(model.weights, rows, r)
+        best = model.best(linear)
+        hit, place = np.nonzero((best == questions.gold[:, None]) & mask[:, None])
+        features = model.tree_features(rows, linear, r, best)[hit]
+        start = np.take_along_axis(linear + questions.offsets(linear.shape[1]), best, 1)[hit]
+        self._parts.append((features, start if model.trees is None else start + model.trees(features), place))
+
+    def together(self) -> tuple[Features, Floats, Ints]:
+        """As `grow` takes it; nothing is left here, for they are large."""
+        parts, self._parts = self._parts, []
+        place = np.concatenate([part[2] for part in parts])
+        start = np.concatenate([part[1] for part in parts])
+        features = np.empty((len(place), *parts[0][0].shape[1:]), np.float32)
+        last = len(place)
+        while parts:
+            part = parts.pop()[0]
+            features[last - len(part) : last] = part
+            last -= len(part)
+        return features, start, place
 
 
 @dataclass(frozen=True, eq=False)
@@ -436,7 +520,9 @@ def link_patterns(evidence: Evidence) -> tuple[str, ...]:
 
     Those that are registered from outside of timeplex come last.
     """
-    chosen = EVENT_PATTERNS if events.has_events(evidence.facts) else LINK_PATTERNS
+    few = len(evidence) <= MOST_COMPANY
+    of_events = tuple(name for name in EVENT_PATTERNS if few or name != "company")
+    chosen = of_events if events.has_events(evidence.facts) else LINK_PATTERNS
     kinds = PATTERNS.items()
     return chosen + tuple(
         name for name, kind in kinds if kind.candidate_features and not kind.__module__.startswith("timeplex.")
@@ -476,14 +562,6 @@ def linear_scores(weights: Weights, rows: Features, r: Ints) -> Floats:
     return found
 
 
-def tree_features(rows: Features, linear: Floats, best: Ints) -> Features:
-    """What trees see of the best: all features and the linear score less the highest: (n, best, features + 1)."""
-    picked = np.take_along_axis(rows, best[:, None], 2)
-    score = np.take_along_axis(linear, best, 1)
-    relative = (score - linear.max(1, keepdims=True)).astype(np.float32)
-    return np.concatenate([picked, relative[:, None]], axis=1).transpose(0, 2, 1)
-
-
 def best_of(scores: Floats, number: int) -> Ints:
     """The entities with the highest scores, highest first: (n, number)."""
     number = min(number, scores.shape[1])
@@ -501,6 +579,11 @@ def _asked(queries: LinkQueries, asks: Asks) -> LinkQueries:
     if asks == "span":
         return queries
     return replace(queries, end=np.full(len(queries), spans.OPEN_END))
+
+
+def _nothing(entities: int) -> Extra:
+    """Extra scores that say nothing."""
+    return lambda queries: np.zeros((len(queries), entities), np.float32)
 
 
 def _with_extra(weights: Weights) -> Weights:

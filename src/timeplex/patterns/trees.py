@@ -39,6 +39,18 @@ class Trees:
         found: Floats = _sums(self.feature, self.threshold, self.left, self.right, self.value, flat)
         return found.reshape(rows.shape[:-1])
 
+    def and_more(self, others: "Trees") -> "Trees":
+        """These and others, whose sums add up."""
+        nodes = max(self.feature.shape[1], others.feature.shape[1])
+        leaves = max(self.value.shape[1], others.value.shape[1])
+
+        def both(name: str, width: int) -> NDArray[Any]:
+            found = [getattr(trees, name) for trees in (self, others)]
+            return np.concatenate([np.pad(each, ((0, 0), (0, width - each.shape[1]))) for each in found])
+
+        inner = {name: both(name, nodes) for name in ("feature", "threshold", "left", "right")}
+        return Trees(**inner, value=both("value", leaves))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All of it by name, as `Trees` takes it."""
         return {name: getattr(self, name) for name in ("feature", "threshold", "left", "right", "value")}

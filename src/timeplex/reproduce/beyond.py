@@ -4,7 +4,8 @@ Patterns count train facts alone; what they weigh comes from folds of train and 
 each part of dev is judged by a model that was adjusted on the other parts. Whether trees rank the best again, and
 whether dates are adjusted on dev, is decided by these figures; test is asked once, by what was chosen.
 
-KBs of events do without a base model: an hour of training would add a tenth of what their patterns add.
+Of many events train teaches all that patterns weigh, so that dev judges without being parted. Their base model trains a
+few epochs only, most of what it adds; a very large KB of events does without.
 """
 
 import time
@@ -35,10 +36,13 @@ from timeplex.patterns.relation_classes import relation_classes
 from timeplex.reproduce import Display, Step
 from timeplex.reproduce.records import Cell
 from timeplex.reproduce.runner import LINK, Workspace, has_lasting_facts, train_cell
+from timeplex.training.loop import choose_device
 from timeplex.training.run import TrainedRun, machine
 from timeplex.typing import Floats, Ints
 
 BASE = "timeplex-base"
+EVENT_SETTINGS, EVENT_RUN, MOST_EVENTS = ("epochs=10", "validate_every=5"), "-10-epochs", 100_000
+"""Of events the base model is trained like that, if there are no more facts than so many; else there is none."""
 PARTS = 3
 """Dev is cut in so many parts."""
 ENOUGH_JUDGED = 2_500
@@ -64,15 +68,17 @@ def run_missing_patterns(
     for number, cell in enumerate(todo, start=1):
         kb = workspace.kb(cell.dataset)
         run, trained = None, None
-        if not has_events(kb.train):
+        events = has_events(kb.train)
+        if not events or len(kb.train) <= MOST_EVENTS:
             base = replace(cell, model=BASE)
-            folder = workspace.folder(base)
+            settings, beside = (EVENT_SETTINGS, EVENT_RUN) if events else ((), "")
+            folder = workspace.folder(base, beside)
             if not folder.is_finished:
                 if not train:
                     continue
                 on_step(Step(number, len(todo), f"{base}: training", None))
-                train_cell(base, workspace, display)
-            run, trained = workspace.load(base), folder.metrics()
+                train_cell(base, workspace, display, settings, beside)
+            run, trained = folder.load(choose_device(workspace.device)), folder.metrics()
 
         def tell(doing: str, number: int = number, cell: Cell = cell) -> None:
             on_step(Step(number, len(todo), f"{cell}: {doing}", None))
@@ -97,7 +103,12 @@ def measure_patterns(
     part = np.random.default_rng(1).integers(PARTS, size=len(kb.valid))
     enough = np.cumsum(np.bincount(part, minlength=PARTS)) >= ENOUGH_JUDGED
     judged = range(int(enough.argmax()) + 1 if enough.any() else PARTS)
-    by_all, *models = course.models([None, *(part != each for each in judged)])
+    if course.by_folds and extra is None:  # dev had no part in it
+        part, judged = np.zeros_like(part), range(1)
+        by_all = course.model()
+        models = [by_all]
+    else:
+        by_all, *models = course.models([None, *(part != each for each in judged)])
     seconds = time.monotonic() - start
     variants = {"linear": [replace(model, trees=None) for model in models], "trees": models}
     for group in dict.fromkeys(course.groups) if seed == 0 else ():

@@ -45,9 +45,9 @@ class Workspace:
     data_dir: Path | None = None
     device: str = "auto"
 
-    def folder(self, cell: Cell) -> RunFolder:
-        """The run folder of a cell."""
-        return RunFolder(self.runs / cell.dataset / f"{cell.model}-{cell.seed}")
+    def folder(self, cell: Cell, beside: str = "") -> RunFolder:
+        """The run folder of a cell; `beside` names another run of it, with other settings."""
+        return RunFolder(self.runs / cell.dataset / f"{cell.model}-{cell.seed}{beside}")
 
     def recipe(self, cell: Cell) -> Recipe:
         """How the cell is to be trained; a KB that has no recipes gets one that suits it."""
@@ -174,12 +174,15 @@ def _record(cell: Cell, workspace: Workspace) -> None:
     workspace.results.add(cell, measure(run, workspace.folder(cell).metrics(), ranked, device))
 
 
-def train_cell(cell: Cell, workspace: Workspace, display: Display) -> None:
-    """Train what a cell needs, or go on with it."""
-    folder = workspace.folder(cell)
+def train_cell(
+    cell: Cell, workspace: Workspace, display: Display, settings: Sequence[str] = (), beside: str = ""
+) -> None:
+    """Train what a cell needs, or go on with it; with other settings in a folder beside."""
+    folder = workspace.folder(cell, beside)
     base = None if cell.base is None else workspace.folder(cell.base).path
     kb = folder.kb() if folder.is_begun else workspace.kb(cell.dataset)
-    trainer = Trainer(kb, workspace.recipe(cell), folder.path, workspace.device, base)
+    recipe = workspace.recipe(cell).with_settings(list(settings))
+    trainer = Trainer(kb, recipe, folder.path, workspace.device, base)
     with display() as on_progress:
         trainer.fit(on_progress, resume=folder.is_begun)
     if trainer.stop_asked:  # when nothing of this run was left to stop
