@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
-from timeplex.patterns import candidate_dates, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns import (  # noqa: F401 they register
+    candidate_dates,
+    events,
+    nearness,
+    popularity,
+    recurrence,
+    rules,
+    types,
+    walks,
+)
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
 from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit
 from timeplex.patterns.trees import Trees, grow
@@ -30,10 +39,11 @@ Extra = Callable[[LinkQueries], NDArray[Any]]
 Asks = Literal["span", "begin"]
 """Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
 
-LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candidate dates")
+LINK_PATTERNS = ("rules", "walks", "nearness", "recurrence", "popularity", "types", "candidate dates")
 EVENT_PATTERNS = ("events",)
 
 FOLDS, FOLDS_USED = 8, 4
+"""Into so many folds train facts are parted, and so many are asked about at least: all, if all have few questions."""
 MOST_QUESTIONS, MOST_DEV_QUESTIONS = 16_000, 20_000
 """So many questions of the folds, and of dev, are used at most: their pools are held in memory."""
 BEST, OTHERS = 100, 60
@@ -44,7 +54,7 @@ AGAIN = 100
 """So many are ranked again by trees."""
 STEPS_WITHOUT = 30
 """Steps in which the weights get used to it that a group of features is missing."""
-STEPS_OF_WALKS = 16
+STEPS_OF_WALKS = {"walks": 16, "nearness": 40}
 """So many steps of walks go along every fact at most."""
 BLOCK = 32
 """Questions that are asked at once: a table of features of all entities is large."""
@@ -216,16 +226,18 @@ class Course:
         fold = rng.integers(FOLDS, size=len(self.evidence))
         none = Weights.zero(2 * self.evidence.relations, len(feature_names(self.patterns)))
         weights, pools = none, []
-        for each in range(FOLDS_USED):
+        asked = min(MOST_QUESTIONS, self.affordable)
+        folds = int(np.clip(asked * FOLDS // max(2 * len(self.evidence), 1), FOLDS_USED, FOLDS))
+        for each in range(folds):
             evidence = self.evidence.without(fold == each)
-            most, facts = min(MOST_QUESTIONS, self.affordable) // FOLDS_USED, self.evidence.facts[fold == each]
+            most, facts = asked // folds, self.evidence.facts[fold == each]
             questions = Questions.of(facts, self.evidence, evidence, self.asks, most, rng)
             patterns = [PATTERNS[name](evidence) for name in self.names]
             if each == 0:
                 few = self._pools(patterns, questions[:SCOUTS], None, others=SCOUT_POOL)
                 weights = fit(few, none, pull=PULL, pull_corrections=PULL_CORRECTIONS, iterations=50)
             pools.append(self._pools(patterns, questions, weights))
-            self.report(each + 1, FOLDS_USED + 2)
+            self.report(each + 1, folds + 2)
         together = Pools.together(pools)
         return together, fit(together, weights, pull=PULL, pull_corrections=PULL_CORRECTIONS)
 
@@ -447,8 +459,7 @@ def affordable(patterns: Sequence[Pattern]) -> int:
     """How many questions can be asked in `MOST_STEPS`: each fills a table of entities, walks go along all facts."""
     evidence = patterns[0].evidence
     steps = evidence.entities * len(feature_names(patterns))
-    if any(pattern.name == "walks" for pattern in patterns):
-        steps += STEPS_OF_WALKS * 2 * len(evidence)
+    steps += 2 * len(evidence) * sum(STEPS_OF_WALKS.get(pattern.name, 0) for pattern in patterns)
     return max(MOST_STEPS // max(steps, 1), FOLDS_USED)
 
 
