@@ -1,4 +1,4 @@
-"""The Bayes answer of `tools/measure_limit.py`, against all lives of a tiny world, one by one, and against chance."""
+"""The Bayes answer of `tools/world_posterior.py`, against all lives of a tiny world, one by one, and against chance."""
 
 from collections import defaultdict
 from functools import cache
@@ -6,7 +6,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from tools.measure_limit import Person, World, best_span
+from tools.world_posterior import Person, World, best_span
 
 from timeplex.datasets.synthetic import SyntheticSpec, Years, generate
 from timeplex.evaluation.metrics import time_scores

@@ -22,7 +22,17 @@ from numpy.typing import NDArray
 
 from timeplex.kb import spans
 from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
-from timeplex.patterns import candidate_dates, company, events, popularity, recurrence, rules, types, walks  # noqa: F401 they register
+from timeplex.patterns import (  # noqa: F401 they register
+    candidate_dates,
+    company,
+    events,
+    nearness,
+    popularity,
+    recurrence,
+    rules,
+    types,
+    walks,
+)
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
 from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some
 from timeplex.patterns.trees import Trees, grow
@@ -33,12 +43,13 @@ Extra = Callable[[LinkQueries], NDArray[Any]]
 Asks = Literal["span", "begin"]
 """Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
 
-LINK_PATTERNS = ("rules", "walks", "recurrence", "popularity", "types", "candidate dates")
+LINK_PATTERNS = ("rules", "walks", "nearness", "recurrence", "popularity", "types", "candidate dates")
 EVENT_PATTERNS = ("events", "company")
 MOST_COMPANY = 100_000
 """From more events nobody's company is learned: it was not measured what that costs, and brings."""
 
 FOLDS, FOLDS_USED = 8, 4
+"""Into so many folds train facts are parted, and so many are asked about at least: all, if all have few questions."""
 EVENT_FOLDS, EVENT_FOLDS_USED = 16, 8
 """Of events: what is missing beside a question makes it harder, so that folds should be small."""
 MOST_QUESTIONS, MOST_DEV_QUESTIONS = 16_000, 20_000
@@ -55,7 +66,7 @@ FOLD_ROUNDS = 300
 """So many trees they are enough for."""
 STEPS_WITHOUT = 30
 """Steps in which the weights get used to it that a group of features is missing."""
-STEPS_OF_WALKS = 16
+STEPS_OF_WALKS = {"walks": 16, "nearness": 40}
 """So many steps of walks go along every fact at most."""
 BLOCK = 32
 """Questions that are asked at once: a table of features of all entities is large."""
@@ -241,13 +252,16 @@ class Course:
     def _learn_from_folds(self) -> tuple[Pools, Weights]:
         """Train facts that are out of sight, and the weights by them."""
         rng = np.random.default_rng(self.seed)
-        folds, used = (EVENT_FOLDS, EVENT_FOLDS_USED) if self.by_folds else (FOLDS, FOLDS_USED)
+        asked = min(MOST_QUESTIONS, self.affordable)
+        folds, used = EVENT_FOLDS, EVENT_FOLDS_USED
+        if not self.by_folds:
+            folds, used = FOLDS, int(np.clip(asked * FOLDS // max(2 * len(self.evidence), 1), FOLDS_USED, FOLDS))
         fold = rng.integers(folds, size=len(self.evidence))
         none = Weights.zero(2 * self.evidence.relations, len(feature_names(self.patterns)))
         weights, pools = none, []
         for each in range(used):
             evidence = self.evidence.without(fold == each)
-            most, facts = min(MOST_QUESTIONS, self.affordable) // used, self.evidence.facts[fold == each]
+            most, facts = asked // used, self.evidence.facts[fold == each]
             more = min(FOLD_TREE_QUESTIONS, self.affordable) // used if self.by_folds else 0
             questions = Questions.of(facts, self.evidence, evidence, self.asks, most + more, rng)
             patterns = [PATTERNS[name](evidence) for name in self.names]
@@ -533,8 +547,7 @@ def affordable(patterns: Sequence[Pattern]) -> int:
     """How many questions can be asked in `MOST_STEPS`: each fills a table of entities, walks go along all facts."""
     evidence = patterns[0].evidence
     steps = evidence.entities * len(feature_names(patterns))
-    if any(pattern.name == "walks" for pattern in patterns):
-        steps += STEPS_OF_WALKS * 2 * len(evidence)
+    steps += 2 * len(evidence) * sum(STEPS_OF_WALKS.get(pattern.name, 0) for pattern in patterns)
     return max(MOST_STEPS // max(steps, 1), FOLDS_USED)
 
 
