@@ -271,7 +271,7 @@ class Pages:
         given = {name: asked.get(name, "").strip() for name in ("subject", "relation", "object", "at")}
         k = number_of(asked, "k", ANSWERS, 100) or 1
         shown: Row = {
-            "json": ("question", "answers", "company", "error", "explained"),
+            "json": ("question", "likely", "answers", "company", "error", "explained"),
             "title": "Who?",
             "given": given,
             "k": k,
@@ -318,8 +318,9 @@ class Pages:
         label = self._question_text({**question, of: found[of]})
         whole = self.service.asking.timeline
         covers_all = question["first"] <= whole.first and question["last"] >= whole.last
-        bar = Bar(drawing.escape(label), question["first"], question["last"], question["at"], "asked")
-        times = [] if covers_all else [{"first": question["first"], "last": question["last"]}]
+        span = told["likely"] or {"text": question["at"], "first": question["first"], "last": question["last"]}
+        bar = Bar(drawing.escape(label), span["first"], span["last"], span["text"], "asked")
+        times = [] if covers_all else [span]
         axis = self.pictures.axis([*some, *times])
         found["picture"] = self.pictures.tracks(some, axis, f"Evidence: {label}", "", [] if covers_all else [bar])
         found["facts"] = some

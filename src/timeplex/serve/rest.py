@@ -269,10 +269,22 @@ class Answer(Named):
     why: list[str] | None = None
 
 
+class Spanned(_Told):
+    """A span: as text, and its instants."""
+
+    text: str
+    first: int
+    last: int
+
+
 class Ranked(_Told):
-    """The answers to a question; `company` is the share of such facts that have company, if one is stated already."""
+    """The answers to a question; `company` is the share of such facts that have company, if one is stated already.
+
+    `likely` is the span in which the fact most likely held, if a time is asked for at which none is stated.
+    """
 
     question: Asked
+    likely: Spanned | None
     answers: list[Answer]
     company: float | None
 

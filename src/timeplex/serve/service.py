@@ -363,6 +363,7 @@ class Service:
         """The likeliest answers to each question, in their order; a question that cannot be asked has an `error`.
 
         question  subject, relation, object (what is asked for is None) and at, the span that was understood
+        likely    the span in which it most likely held, where a time is asked for at which the KB states no answer
         answers   rank, id, label, probability (None for what is stated), known (spans, or None) and with `why` reasons
         company   the share of such facts that have company, if the KB states an answer for that time already
         """
@@ -407,16 +408,21 @@ class Service:
                 query = row.pop("query")
                 row["label"] = row.pop("entity")
                 answers[query].append(row)
-            told = [self._told(together.rows(slice(at, at + 1)), rows) for at, rows in enumerate(answers)]
+            meant = self.learned.meant(together)
+            told = []
+            for at, rows in enumerate(answers):
+                one = slice(at, at + 1)
+                told.append(self._told(together.rows(one), meant.rows(one), rows))
             starts = np.cumsum([0, *(len(each) for each in asked)])
             return [told[start:stop] for start, stop in itertools.pairwise(starts)]
 
         return answer
 
-    def _told(self, asked: EntityQueries, answers: list[Row]) -> Row:
+    def _told(self, asked: EntityQueries, meant: EntityQueries, answers: list[Row]) -> Row:
         given, relation = self._entity(int(asked.given[0])), self._relation(int(asked.r[0]))
         begin, end = int(asked.begin[0]), int(asked.end[0])
         stated = any(row["known"] and not row["known"].endswith(ELSEWHEN) for row in answers)
+        likely = int(meant.begin[0]), int(meant.end[0])
         return {
             "question": {
                 "subject": given if asked.direction == "object" else None,
@@ -426,14 +432,18 @@ class Service:
                 "first": begin,
                 "last": end,
             },
+            "likely": None if stated or likely == (begin, end) else self._spanned(*likely),
             "answers": answers,
             "company": float(self.learned.company.share[asked.direction][asked.r[0]]) if stated else None,
         }
 
+    def _spanned(self, begin: int, end: int) -> Row:
+        return {"text": self.asking.span_text(begin, end), "first": begin, "last": end}
+
     def _tell_why(self, learned: Learned, asked: EntityQueries, answers: list[Row]) -> None:
         still_time()
         numbers = [self.kb.entities.id(row["id"]) for row in answers]
-        reasons = self._turns.alone(lambda: learned.ranking_reasons(asked, numbers))
+        reasons = self._turns.alone(lambda: learned.ranking_reasons(learned.meant(asked), numbers))
         for row, why in zip(answers, reasons, strict=True):
             row["why"] = why
 
@@ -881,5 +891,5 @@ def _counts(values: Any) -> list[tuple[Any, int]]:
 
 def _joined(direction: Direction, questions: Sequence[EntityQueries]) -> EntityQueries:
     """Questions of one direction as one."""
-    columns = ("given", "r", "begin", "end")
+    columns = ("given", "r", "begin", "end", "at_a_time")
     return EntityQueries(direction, *(np.concatenate([getattr(each, name) for each in questions]) for name in columns))
