@@ -1,6 +1,6 @@
 """Eight clients on loopback ask the explorer who and when, against the same calls through Python in the same run.
 
-    python benchmarks/serve.py [RUN] [--seconds 600] [--clients 8] [--rate 40] [--json]
+    python benchmarks/serve.py [RUN] [--seconds 600] [--clients 8] [--rate 20] [--json]
 
 RUN is a trained run; without one, the full TimePlex is trained for two epochs on YAGO11k, because how good it is does
 not change the time. `timeplex serve RUN` is a process of its own with two threads. Each client keeps one connection and
@@ -202,7 +202,7 @@ def main() -> None:
     parser.add_argument("run", nargs="?", metavar="RUN")
     parser.add_argument("--seconds", type=float, default=600.0)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--rate", type=float, default=40.0, help="questions a second of all together")
+    parser.add_argument("--rate", type=float, default=20.0, help="questions a second of all together")
     options = parser.parse_args()
     if options.run:
         result = measured(options.run, options)

@@ -15,8 +15,10 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,13 +33,18 @@ ROOT = Path(__file__).parents[1]
 NOT_RUN = ("git clone", "pip install", "cd")
 """Set-up that a reader does once: recognised by these first words, and not run."""
 
-RUN = ("timeplex", ".venv/bin/timeplex", "python", ".venv/bin/python", "cat", "head", "ls")
+RUN = ("timeplex", ".venv/bin/timeplex", "python", ".venv/bin/python", "cat", "head", "ls", "curl")
 """Programs that are run. A command of any other kind is a failure: add it here, or to NOT_RUN, on purpose."""
 
 REALLY_MADE = ("demo",)
 """Targets of make that are made; of any other it is only checked that make knows it."""
 
 SECONDS = 300
+
+SERVES = "The patterns of "
+"""A server that has said a line which begins so answers at once."""
+
+PORT = re.compile(r"(?<=--port )\d+")
 
 ABOUT = {"whole": 2, "decimal": 0.05}
 """By how much a number may be off in a block marked `about`."""
@@ -154,9 +161,24 @@ class Runner:
     folder: Path
     data: Path | None = field(default_factory=data_folder)
     left_out: list[str] = field(default_factory=list)
+    serving: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
     def run(self, markdown: str) -> None:
         """Run all blocks in order; the first thing that goes wrong is raised."""
+        try:
+            self._run(_with_free_ports(markdown))
+            for process in self.serving:
+                process.terminate()
+                if process.wait(patience(60)) != 0:
+                    raise DocumentError(f"{process.args!r} left with {process.returncode} when it was told to stop")
+        finally:
+            for process in self.serving:
+                process.kill()
+                process.wait()
+                if process.stdout:
+                    process.stdout.close()
+
+    def _run(self, markdown: str) -> None:
         shutil.copytree(ROOT / "examples", self.folder / "examples", dirs_exist_ok=True)
         if not (self.folder / ".venv").exists():
             (self.folder / ".venv").symlink_to(sys.prefix)
@@ -170,6 +192,9 @@ class Runner:
 
     def _console(self, command: Command) -> None:
         where = f"line {command.line}: {command.command}"
+        if command.command.endswith(" &"):
+            self._serve(command, where)
+            return
         for part in command.command.split(" && "):
             action = self._action(part.strip(), where)
             if action is None:
@@ -192,6 +217,36 @@ class Runner:
             if command.compared and not matches(command.shown, printed, command.compared == "about"):
                 raise DocumentError(f"{where}\nprinted something else than is shown:\n{done.stdout}")
 
+    def _serve(self, command: Command, where: str) -> None:
+        """Start what serves until the document ends, and wait until it does."""
+        action = self._action(command.command.removesuffix(" &"), where)
+        if action is None:
+            self.left_out.append(command.command)
+            return
+        beside = self.folder / f".stderr-{len(self.serving)}"
+        with beside.open("wb") as errors:
+            process = subprocess.Popen(
+                ["bash", "-c", f"exec {command.command.removesuffix(' &')}"],
+                cwd=self.folder,
+                env=self.environment(),
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                encoding="utf-8",
+            )
+        self.serving.append(process)
+        watch = threading.Timer(patience(SECONDS), process.kill)
+        watch.start()
+        printed: list[str] = []
+        for line in process.stdout or ():
+            printed.append(line.rstrip("\n"))
+            if line.startswith(SERVES):
+                break
+        else:
+            raise DocumentError(f"{where}\ndoes not serve; it printed:\n{printed}\n{beside.read_text()}")
+        watch.cancel()
+        if command.compared and not matches(command.shown, printed, command.compared == "about"):
+            raise DocumentError(f"{where}\nprinted something else than is shown:\n" + "\n".join(printed))
+
     def _action(self, command: str, where: str) -> tuple[list[str], Path] | None:
         """What to run for a command and where; None if it is of a kind that is left out."""
         if any(command == start or command.startswith(start + " ") for start in NOT_RUN):
@@ -204,7 +259,7 @@ class Runner:
         unknown = [word for word in words if word not in RUN]
         if unknown:
             raise DocumentError(f"{where}\n{', '.join(unknown)}: not a kind of command that this test knows")
-        if self._lacks_data(command):
+        if self._lacks_data(command) or any(shutil.which(word) is None for word in words if word == "curl"):
             return None
         return ["bash", "-o", "pipefail", "-c", command], self.folder
 
@@ -242,6 +297,14 @@ class Runner:
             os.chdir(before)
             os.environ.clear()
             os.environ.update(variables)
+
+
+def _with_free_ports(markdown: str) -> str:
+    """The document with ports that are free on this machine in the place of those that it names."""
+    for port in dict.fromkeys(PORT.findall(markdown)):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            markdown = re.sub(rf"\b{port}\b", str(free.getsockname()[1]), markdown)
+    return markdown
 
 
 def _first_words(command: str) -> Iterator[str]:
