@@ -8,6 +8,8 @@ A command must exit with 0, or with 2 if the output shown begins with `error:`. 
 blocks marked `console check` and `console about`; there a line of `…` stands for any number of lines. What a trained
 model says may differ a little from machine to machine: in a block marked `about` numbers may be off by `ABOUT`, and
 the heights of bars and the width of columns do not count.
+
+`timeplex serve` goes on for the rest of the document, or until the next one, and is ended as by Ctrl-C.
 """
 
 import doctest
@@ -15,8 +17,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,13 +36,17 @@ ROOT = Path(__file__).parents[1]
 NOT_RUN = ("git clone", "pip install", "cd")
 """Set-up that a reader does once: recognised by these first words, and not run."""
 
-RUN = ("timeplex", ".venv/bin/timeplex", "python", ".venv/bin/python", "cat", "head", "ls")
+RUN = ("timeplex", ".venv/bin/timeplex", "python", ".venv/bin/python", "cat", "curl", "head", "ls")
 """Programs that are run. A command of any other kind is a failure: add it here, or to NOT_RUN, on purpose."""
 
 REALLY_MADE = ("demo",)
 """Targets of make that are made; of any other it is only checked that make knows it."""
 
 SECONDS = 300
+
+SERVE = ("timeplex serve ", ".venv/bin/timeplex serve ")
+"""What is left running for the rest of the document, at a port that is free instead of the usual one."""
+PORT = "8765"
 
 ABOUT = {"whole": 2, "decimal": 0.05}
 """By how much a number may be off in a block marked `about`."""
@@ -154,9 +163,20 @@ class Runner:
     folder: Path
     data: Path | None = field(default_factory=data_folder)
     left_out: list[str] = field(default_factory=list)
+    server: "subprocess.Popen[str] | None" = None
+    port: str = PORT
 
     def run(self, markdown: str) -> None:
         """Run all blocks in order; the first thing that goes wrong is raised."""
+        try:
+            self._run(markdown)
+            self._stop()
+        finally:
+            if self.server is not None:
+                self.server.kill()
+                self.server.wait()
+
+    def _run(self, markdown: str) -> None:
         shutil.copytree(ROOT / "examples", self.folder / "examples", dirs_exist_ok=True)
         if not (self.folder / ".venv").exists():
             (self.folder / ".venv").symlink_to(sys.prefix)
@@ -170,7 +190,10 @@ class Runner:
 
     def _console(self, command: Command) -> None:
         where = f"line {command.line}: {command.command}"
-        for part in command.command.split(" && "):
+        if command.command.startswith(SERVE):
+            self._serve(command, where)
+            return
+        for part in command.command.replace(f"127.0.0.1:{PORT}", f"127.0.0.1:{self.port}").split(" && "):
             action = self._action(part.strip(), where)
             if action is None:
                 self.left_out.append(part.strip())
@@ -188,9 +211,46 @@ class Runner:
             expected = 2 if command.shown and command.shown[0].startswith("error:") else 0
             if done.returncode != expected:
                 raise DocumentError(f"{where}\nexit code {done.returncode}, not {expected}; it printed:\n{done.stdout}")
-            printed = done.stdout.splitlines()
+            printed = done.stdout.replace(f"127.0.0.1:{self.port}", f"127.0.0.1:{PORT}").splitlines()
             if command.compared and not matches(command.shown, printed, command.compared == "about"):
                 raise DocumentError(f"{where}\nprinted something else than is shown:\n{done.stdout}")
+
+    def _serve(self, command: Command, where: str) -> None:
+        """Start a server, which must print what is shown, and leave it running."""
+        self._stop()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        log = self.folder / ".served"
+        with log.open("w") as output:
+            self.server = subprocess.Popen(
+                [*shlex.split(command.command), "--port", self.port],
+                cwd=self.folder,
+                env=self.environment(),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        end = time.monotonic() + patience(SECONDS)
+        while True:
+            printed = log.read_text().replace(f"127.0.0.1:{self.port}", f"127.0.0.1:{PORT}")
+            said = "http://" in printed if not command.compared else matches(command.shown, printed.splitlines())
+            if said and printed.endswith("\n"):
+                return
+            if self.server.poll() is not None or time.monotonic() > end:
+                raise DocumentError(f"{where}\nprinted something else than is shown:\n{printed}")
+            time.sleep(0.1)
+
+    def _stop(self) -> None:
+        """End the server as Ctrl-C does."""
+        if self.server is None:
+            return
+        server, self.server = self.server, None
+        if server.poll() is not None:
+            raise DocumentError(f"the server has ended by itself with exit code {server.returncode}")
+        server.send_signal(signal.SIGINT)
+        if server.wait(patience(30)) != 0:
+            raise DocumentError(f"the server ended with exit code {server.returncode} after Ctrl-C")
 
     def _action(self, command: str, where: str) -> tuple[list[str], Path] | None:
         """What to run for a command and where; None if it is of a kind that is left out."""

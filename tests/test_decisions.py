@@ -191,7 +191,7 @@ def test_links_folders_pipes_and_decisions_on_another_kb_are_refused(tmp_path: P
         with pytest.raises(InputError) as caught:
             Decisions(KB, tmp_path / name)
         assert caught.value.hint
-    with pytest.raises(InputError, match="another KB than kb"):
+    with pytest.raises(InputError, match="another KB than this one"):
         read(tmp_path / "decisions.csv", KB)
     assert (tmp_path / "decisions.csv").read_bytes() == HEADER + line_of(reject(FIRST), DIGEST)
 

@@ -30,7 +30,7 @@ from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.store import FORMULA
-from timeplex.text import ACTING, quoted, span
+from timeplex.text import ACTING, counted, quoted, span
 
 Verdict = Literal["accept", "reject", "skip", "undo"]
 Kind = Literal["finding", "hole", "proposal"]
@@ -227,7 +227,7 @@ def read(path: str | Path, kb: TemporalKB | None = None) -> Read:
 def _same_kb(found: Read, kb: TemporalKB, path: Path) -> None:
     if found.digest and found.digest != kb.digest:
         raise InputError(
-            f"{path} has decisions on another KB than {kb.name}.",
+            f"{path} has decisions on another KB than this one ({kb.name}, {counted(len(kb), 'fact')}).",
             "Give the KB that they were made on, or another file.",
             "Give the KB that they were made on, or apply what fits with --any-kb.",
         )

@@ -90,7 +90,7 @@ class Pictures:
             fact = why["fact"]
             instant = fact["first"] if fact["first"] is not None else fact["last"]
             why["number"] = number
-            if instant is not None and axis.has(instant, instant):
+            if instant is not None:
                 marks.append(Mark(instant, number, f"reason-{number}", why["sentence"]))
         known = [(each["first"], each["last"]) for each in told["known"]]
         labels = [told[name]["label"] for name in ("subject", "relation", "object")]
