@@ -1,6 +1,8 @@
 """Run benchmarks and write what they measured to results/benchmarks.json, with the command and the machine.
 
-python benchmarks/record.py [import train_step scaling …]
+python benchmarks/record.py [import train_step "serve runs/yago11k" …]
+
+A name may come with arguments of that benchmark.
 """
 
 import json
@@ -16,8 +18,9 @@ ALL = sorted(path.stem for path in Path(__file__).parent.glob("*.py") if path.st
 
 def main() -> None:
     recorded = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in sys.argv[1:] or ALL:
-        command = ["benchmarks/" + name + ".py", "--json"]
+    for asked in sys.argv[1:] or ALL:
+        name, *given = asked.split()
+        command = ["benchmarks/" + name + ".py", *given, "--json"]
         done = subprocess.run([sys.executable, *command], cwd=ROOT, check=True, capture_output=True, text=True)
         recorded[name] = {
             "command": "python " + " ".join(command),

@@ -105,3 +105,20 @@ def test_the_time_limit_is_that_of_the_context() -> None:
             still_time()
         still_time()
     assert seconds_left() is None
+
+
+def test_answers_come_from_one_thread_which_ends_when_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, names = Turns(), list[int]()
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(turns.alone, lambda: names.append(threading.get_ident())) for _ in range(40)]
+        assert not any(each.result() for each in asked)
+    assert len(names) == 40
+    assert len(set(names)) == 1
+    monkeypatch.setattr("timeplex.serve.turns.IDLE_SECONDS", 0.01)
+    other = Turns()
+    assert other.alone(lambda: 1) == 1
+    until = time.monotonic() + patience(20)
+    while other._at_work:
+        assert time.monotonic() < until
+        time.sleep(0.005)
+    assert other.alone(lambda: 2) == 2

@@ -68,6 +68,9 @@ DISCOVERIES = 16
 FACETS = 200
 """So many values of a facet are counted."""
 
+NEEDED = ("dates", "links")
+"""What `Learned` learns: when, and who."""
+
 Row = dict[str, Any]
 Found = TypeVar("Found")
 
@@ -99,8 +102,9 @@ class Service:
 
     def __init__(self, learned: Learned) -> None:
         self.learned, self.kb = learned, learned.kb
-        self._turns, self._keeping = Turns(), threading.Lock()
-        self._stopping, self._starting = threading.Event(), threading.Lock()
+        # Who and when do not wait for each other; nothing that they read is changed once it is learned.
+        self._turns, self._dating, self._keeping = Turns(), Turns(), threading.Lock()
+        self._stopping, self._step, self._learning = threading.Event(), threading.Condition(), False
         self._thread: threading.Thread | None = None
         self._progress: tuple[int, int | None] = (0, None)
         self._kept: dict[Any, _Kept] = {}
@@ -121,7 +125,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether questions about who and when are answered at once."""
-        return "dates" in vars(self.learned) and "links" in vars(self.learned)
+        return all(each in vars(self.learned) for each in NEEDED)
 
     @property
     def progress(self) -> tuple[int, int | None]:
@@ -153,35 +157,45 @@ class Service:
                 thread.join(wait)
 
     def _learn(self, on_progress: Progress | None = None) -> None:
+        """Learn what is not learned yet, unless somebody does so already."""
+
         def tell(done: int, total: int | None) -> None:
             self._progress = done, total
             self._tell(done, total)
             if on_progress is not None:
                 on_progress(done, total)
 
-        with self._starting:
-            if not self.ready:
-                self.learned.learn(tell)
+        with self._step:
+            if self._learning:
+                return
+            self._learning = True
+        try:
+            self.learned.on_progress = tell
+            for each in NEEDED:
+                getattr(self.learned, each)
+                with self._step:
+                    self._step.notify_all()
+        finally:
+            with self._step:
+                self._learning = False
+                self._step.notify_all()
 
     def _tell(self, done: int, total: int | None) -> None:
         if self._stopping.is_set():
             raise Stopped
 
-    def _learned(self) -> Learned:
-        """What answers, once it is learned."""
-        if self.ready:
-            return self.learned
-        if self._thread is None:
-            self._learn()
-            return self.learned
-        left = seconds_left()
-        if not self._starting.acquire(timeout=-1 if left is None else left):
-            done, total = self._progress
-            far = f" ({done:,} of {total:,} steps)" if total else ""
-            raise BusyError(f"The patterns of {self.kb.name} are being learned{far}.", retry_after=10)
-        self._starting.release()
-        if not self.ready:
-            self._learn()
+    def _learned(self, *needed: str) -> Learned:
+        """What answers, once it has learned what is needed: `dates` tell when, `links` who; all if none is named."""
+        needed = needed or NEEDED
+        while not all(each in vars(self.learned) for each in needed):
+            with self._step:
+                if self._learning and not self._step.wait(seconds_left()):
+                    done, total = self._progress
+                    far = f" ({done:,} of {total:,} steps)" if total else ""
+                    raise BusyError(f"The patterns of {self.kb.name} are being learned{far}.", retry_after=10)
+                others_learn = self._learning
+            if not others_learn:
+                self._learn()
         return self.learned
 
     # What the KB holds -------------------------------------------------------------------------------------------
@@ -432,7 +446,7 @@ class Service:
         why     with `why`: the facts that speak for the begin: {sentence, fact} each
         """
         _check_number(len(triples), 1, MOST_QUESTIONS, "questions")
-        learned, numbers, told = self._learned(), list[tuple[int, int, int]](), dict[int, Row]()
+        learned, numbers, told = self._learned("dates"), list[tuple[int, int, int]](), dict[int, Row]()
         for number, triple in enumerate(triples):
             try:
                 numbers.append(self._triple(triple))
@@ -441,11 +455,11 @@ class Service:
         places = [number for number in range(len(triples)) if number not in told]
         if places:
             columns = np.array(numbers, np.int64).reshape(-1, 3)
-            told |= dict(zip(places, self._turns.ask("when", columns, self._dated), strict=True))
+            told |= dict(zip(places, self._dating.ask("when", columns, self._dated), strict=True))
         if curve or why:
             for place, numbered in zip(places, numbers, strict=True):
                 still_time()
-                told[place] |= self._turns.alone(lambda numbered=numbered: self._curve(learned, numbered, curve, why))  # type: ignore[misc]
+                told[place] |= self._dating.alone(lambda numbered=numbered: self._curve(learned, numbered, curve, why))  # type: ignore[misc]
         return [told[number] for number in range(len(triples))]
 
     def _triple(self, triple: Triple) -> tuple[int, int, int]:

@@ -17,6 +17,9 @@ from timeplex.errors import BusyError
 MOST_TOGETHER = 64
 """A batch has so many askers at most."""
 
+IDLE_SECONDS = 10.0
+"""The thread that answers ends after so long without a question."""
+
 _deadline: ContextVar[float | None] = ContextVar("deadline", default=None)
 
 Question = TypeVar("Question")
@@ -51,75 +54,80 @@ class _Asked(Generic[Question, Answer]):
 
     kind: Any
     question: Question
-    answer: Answer | None = None
+    answer: Callable[[Sequence[Question]], Sequence[Answer]]
+    found: Answer | None = None
     error: BaseException | None = None
     done: bool = False
 
 
 class Turns:
-    """One batch at a time; who came first is first."""
+    """One batch at a time; who came first is first.
+
+    Answers are found in one thread, which ends when nobody asks: memory that many threads had used would not come back.
+    """
 
     def __init__(self) -> None:
         self._change = threading.Condition()
         self._waiting: list[_Asked[Any, Any]] = []
-        self._busy = False
+        self._at_work = False
 
     def ask(self, kind: Any, question: Question, answer: Callable[[Sequence[Question]], Sequence[Answer]]) -> Answer:
         """The answer to a question, found together with what others ask of the same kind.
 
         `kind` says everything besides the question that the answer depends on; `answer` answers many of one kind.
         """
-        mine = _Asked[Question, Answer](kind, question)
+        mine = _Asked[Question, Answer](kind, question, answer)
         with self._change:
             self._waiting.append(mine)
-            try:
-                self._wait(mine)
-            except BaseException:
-                if mine in self._waiting:
-                    self._waiting.remove(mine)
-                self._change.notify_all()
-                raise
-            if mine.done:
-                return _outcome(mine)
-            batch = [each for each in self._waiting if each.kind == kind][:MOST_TOGETHER]
-            self._waiting = [each for each in self._waiting if each not in batch]
-            self._busy = True
-        try:
-            _answer_all(batch, answer)
-        finally:
-            with self._change:
-                self._busy = False
-                self._change.notify_all()
-        return _outcome(mine)
+            if not self._at_work:
+                self._at_work = True
+                threading.Thread(target=self._work, name="timeplex-answers", daemon=True).start()
+            self._change.notify_all()
+            while not mine.done:
+                if not self._change.wait(seconds_left()) and seconds_left() == 0.0:
+                    if mine in self._waiting:
+                        self._waiting.remove(mine)
+                    raise BusyError("Others are being answered.")
+        if mine.error is not None:
+            raise mine.error
+        found: Any = mine.found
+        return found  # type: ignore[no-any-return]
 
     def alone(self, work: Callable[[], Answer]) -> Answer:
         """What work gives, done while nothing else is."""
         return self.ask(object(), work, lambda asked: [each() for each in asked])
 
-    def _wait(self, mine: "_Asked[Any, Any]") -> None:
-        """Until it is answered, or the first in the line while nobody is served."""
-        while not mine.done and (self._busy or self._waiting[0] is not mine):
-            if not self._change.wait(seconds_left()) and seconds_left() == 0.0:
-                raise BusyError("Others are being answered.")
+    def _work(self) -> None:
+        """Answer, a batch after the other, until nobody has asked for a while."""
+        while batch := self._next():
+            _answer_all(batch)
+            with self._change:
+                for each in batch:
+                    each.done = True
+                self._change.notify_all()
+
+    def _next(self) -> "list[_Asked[Any, Any]]":
+        """Who has waited longest, and who waits for the same; none after a while without anybody."""
+        with self._change:
+            if not self._waiting:
+                self._change.wait_for(lambda: self._waiting, IDLE_SECONDS)
+            if not self._waiting:
+                self._at_work = False
+                return []
+            kind = self._waiting[0].kind
+            batch = [each for each in self._waiting if each.kind == kind][:MOST_TOGETHER]
+            self._waiting = [each for each in self._waiting if each not in batch]
+            return batch
 
 
-def _answer_all(batch: "list[_Asked[Any, Any]]", answer: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
+def _answer_all(batch: "list[_Asked[Any, Any]]") -> None:
     """Answer all; if that fails, each by itself, so that nobody suffers from what another asks."""
     try:
-        for asked, found in zip(batch, answer([each.question for each in batch]), strict=True):
-            asked.answer = found
+        for asked, found in zip(batch, batch[0].answer([each.question for each in batch]), strict=True):
+            asked.found = found
     except BaseException as error:
         if len(batch) == 1:
             batch[0].error = error
-        else:
-            for asked in batch:
-                _answer_all([asked], answer)
-    for asked in batch:
-        asked.done = True
-
-
-def _outcome(asked: "_Asked[Any, Answer]") -> Answer:
-    if asked.error is not None:
-        raise asked.error
-    answer: Any = asked.answer
-    return answer  # type: ignore[no-any-return]
+            return
+        for asked in batch:
+            _answer_all([asked])
