@@ -24,6 +24,7 @@ from timeplex.decisions.journal import (
     Decision,
     Decisions,
     Stated,
+    digest,
     escaped,
     line_of,
     parse,
@@ -141,7 +142,7 @@ def test_decisions_outlive_the_process_and_a_cut_off_line(tmp_path: Path) -> Non
     assert first.undo() == taken[-1]
     first.close()
     with path.open("ab") as file:
-        file.write(line_of(reject(OPEN), KB.digest)[:-10])
+        file.write(line_of(reject(OPEN), digest(KB))[:-10])
     again = Decisions(KB, path)
     assert again.torn
     assert list(again.current.values()) == taken[:2]
@@ -152,7 +153,7 @@ def test_decisions_outlive_the_process_and_a_cut_off_line(tmp_path: Path) -> Non
 
 def test_a_whole_line_without_its_end_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "decisions.csv"
-    path.write_bytes(HEADER + line_of(reject(FIRST), KB.digest)[:-1])
+    path.write_bytes(HEADER + line_of(reject(FIRST), digest(KB))[:-1])
     opened = Decisions(KB, path)
     opened.add(reject(SECOND))
     opened.close()
@@ -191,9 +192,16 @@ def test_links_folders_pipes_and_decisions_on_another_kb_are_refused(tmp_path: P
         with pytest.raises(InputError) as caught:
             Decisions(KB, tmp_path / name)
         assert caught.value.hint
-    with pytest.raises(InputError, match="another KB than kb"):
+    with pytest.raises(InputError, match="another KB than this one"):
         read(tmp_path / "decisions.csv", KB)
     assert (tmp_path / "decisions.csv").read_bytes() == HEADER + line_of(reject(FIRST), DIGEST)
+
+
+def test_decisions_on_a_run_are_about_the_kb_that_it_has_split() -> None:
+    split = timeplex.split_randomly(KB, valid=0.2, test=0.2)
+    assert digest(split) == digest(KB)
+    fewer = apply(KB, [accept(FIRST, "remove")]).kb
+    assert digest(fewer) != digest(KB)
 
 
 def test_without_a_file_nothing_is_decided() -> None:
@@ -384,7 +392,7 @@ def test_rejecting_and_skipping_change_nothing(case: tuple[TemporalKB, list[Deci
 def test_every_fact_of_every_kb_can_be_removed_by_its_line(kb: TemporalKB) -> None:
     """Names and dates of all sorts survive the file."""
     taken = [accept(stated(kb, row), "remove") for row in range(len(kb))]
-    content = HEADER + b"".join(line_of(each, kb.digest) for each in taken)
+    content = HEADER + b"".join(line_of(each, digest(kb)) for each in taken)
     done = apply(kb, parse(content, "x").decisions)
     assert len(done.kb) == 0
     assert done.count("removed") == len(kb)

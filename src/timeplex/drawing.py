@@ -50,6 +50,9 @@ STYLE = """
 .tp .guide { stroke: var(--tp-ink); stroke-width: 1; stroke-dasharray: 2 3; }
 .tp .mark circle { fill: var(--tp-ink); stroke: none; }
 .tp .mark text { fill: var(--tp-soft); font-weight: 600; font-size: 11px; }
+.tp .mark.outside circle { fill: var(--tp-soft); stroke: var(--tp-ink); stroke-width: 1.5; }
+.tp .mark.outside text { fill: var(--tp-ink); }
+.tp .mark.outside:hover text, .tp .mark.outside:focus-visible text, .tp .mark.outside.lit text { fill: var(--tp-soft); }
 .tp .mark:hover circle, .tp .mark:focus-visible circle, .tp .mark.lit circle { fill: var(--tp-proposed); }
 .tp .column { fill: var(--tp-known); }
 .tp .column.quiet { fill: var(--tp-line); }
@@ -243,19 +246,23 @@ def _ticks(axis: Axis) -> str:
 
 
 def _marks(marks: Sequence[Mark], axis: Axis, y: int) -> list[str]:
-    """Numbers in circles that lead to their sentences; where one would cover another it stands beside it."""
+    """Numbers in circles that lead to their sentences; where one would cover another it stands beside it.
+
+    What lies outside of the axis stands at its edge, as a ring.
+    """
     made, taken = list[str](), list[float]()
     for mark in sorted(marks, key=lambda each: each.instant):
-        place = axis.place(mark.instant + 0.5)
+        place, outside = max(1.5, axis.place(mark.instant + 0.5)), not axis.has(mark.instant, mark.instant)
         while any(abs(place - other) < 6 for other in taken):
             place += 1.0
-        if place > 99:
+        if place > 98.5:
             place = min([97.0, *(other - 6 for other in taken if other > 80)])
         taken.append(place)
         label = attributes(href=f"#{mark.sentence}", aria_label=f"Reason {mark.number}: {mark.told}")
         at = f'<svg x="{place:.2f}%" y="{y}">'
         number = f'<circle r="10"/><text y="4" text-anchor="middle">{mark.number}</text>'
-        made.append(f'<a class="mark"{label}>{at}{number}</svg></a>')
+        kind = "mark outside" if outside else "mark"
+        made.append(f'<a class="{kind}"{label}>{at}{number}</svg></a>')
     return made
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,10 +80,26 @@ def world(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["train", "some.kb", "-o", "run", *FAST],
     ):
         assert server.run(folder, *command) == 0, report(folder)["err"]
+    decide(folder / "whole.kb", folder / "decisions.csv")
     # One that was cut off in the middle: killed where its second checkpoint is complete.
     assert server.run(folder, "train", "some.kb", "-o", "cut", *FAST, how="kill", at=60, checkpoint_seconds=0) == -9
     assert (folder / "cut" / "checkpoint" / "latest.json").is_file()
     return folder
+
+
+def decide(kb: Path, file: Path) -> None:
+    """Take three decisions on the facts of a KB."""
+    from timeplex.decisions.applying import stated
+    from timeplex.decisions.journal import Decision, Decisions
+    from timeplex.kb.facts import TemporalKB
+
+    loaded = TemporalKB.load(kb)
+    first, second, third = (stated(loaded, row) for row in range(3))
+    opened = Decisions(loaded, file)
+    opened.add(Decision("finding", "accept", first, "remove"))
+    opened.add(Decision("finding", "accept", second, "change", replace(second, end="2001")))
+    opened.add(Decision("finding", "reject", third))
+    opened.close()
 
 
 @pytest.fixture

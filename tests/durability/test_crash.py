@@ -60,6 +60,10 @@ VERBS = {
     "import without exchange": Verb(("import", "facts.csv", "-o", "old.kb"), ("old.kb",), options={"exchange": False}),
     "split": Verb(("split", "whole.kb", "-o", "old.kb"), ("old.kb",)),
     "audit": Verb(("audit", "whole.kb", "-o", "out.csv", "--html", "out.html"), ("out.csv", "out.html")),
+    "apply": Verb(
+        ("apply", "whole.kb", "decisions.csv", "-o", "old.kb", "--changes", "out.csv", "--quickstatements", "out.txt"),
+        ("old.kb", "out.csv", "out.txt"),
+    ),
     "problems": Verb(("problems", "whole.kb", "-o", "deep/out.csv.gz"), ("deep/out.csv.gz",)),
     "fill": Verb(("fill", "run", "holes.csv", "-o", "out.csv"), ("out.csv", "run/calibration.json")),
     "discover": Verb(("discover", "run", "-o", "out.parquet", "--most", "3"), ("out.parquet",), most=3),

@@ -187,6 +187,7 @@ WRITING = {
     "import": (("import", "facts.csv", "-o", "new.kb"), "new.kb"),
     "split": (("split", "whole.kb", "-o", "new.kb"), "new.kb"),
     "audit": (("audit", "whole.kb", "-o", "new.csv"), "new.csv"),
+    "apply": (("apply", "whole.kb", "decisions.csv", "-o", "new.kb"), "new.kb"),
     "problems": (("problems", "whole.kb", "-o", "new.csv"), "new.csv"),
     "train": (("train", "some.kb", "-o", "new", *FAST), "new"),
     "tune": (("tune", "some.kb", "-o", "new", "--model", "complex", "--trials", "2", "--set", "epochs=1"), "new"),

@@ -85,6 +85,12 @@ class Server:
         self.get("/findings.json")
         return self
 
+    def find_missing(self) -> None:
+        """Wait until missing facts have been looked for."""
+        end = time.monotonic() + patience(SECONDS)
+        while '"searching": true' in self.get("/review.json?kind=proposal"):
+            assert time.monotonic() < end, "the search does not end"
+
     def get(self, path: str) -> str:
         """What it answers."""
         with urllib.request.urlopen(self.url + path, timeout=patience(SECONDS)) as answer:
@@ -152,7 +158,11 @@ class Watched:
         page, wrong = watched.page, watched.wrong
         page.on("console", lambda told: wrong.append(told.text) if told.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("requestfailed", lambda failed: wrong.append(f"{failed.url}: {failed.failure}"))
+        # What the next page interrupts has not failed.
+        page.on(
+            "requestfailed",
+            lambda it: None if "ABORTED" in f"{it.failure}" else wrong.append(f"{it.url}: {it.failure}"),
+        )
         page.on("response", lambda answer: wrong.append(answer.url) if answer.status >= 400 else None)
         page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         return watched

@@ -50,6 +50,7 @@ def server(kb: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serve
         opened.add(Decision("finding", "reject", stated(loaded, row), note=name))
     opened.close()
     started = Server(kb, file).start()
+    started.find_missing()
     yield started
     assert started.stop() == 0
 

@@ -459,6 +459,7 @@ def apply(
     Example: timeplex apply leaders.kb decisions.csv -o leaders-2.kb
     """
     from timeplex import api
+    from timeplex.decisions import journal
     from timeplex.files import check_writable
     from timeplex.kb.store import check_target, write_frame
     from timeplex.sources import read
@@ -470,16 +471,19 @@ def apply(
         check_target(output)
     with progress(f"reading {kb}") as report:
         facts = read(kb, data_dir=data_dir, on_progress=report)
-    done = api.apply(facts, decisions, any_kb=any_kb)
+    taken = journal.read(decisions, None if any_kb else facts)
+    done = api.apply(facts, taken.decisions)
     if output is not None:
         done.kb.save(output)
     if changes is not None:
         write_frame(done.table(), changes, formulas=formulas)
-    told = {"folder": None if output is None else str(output)}
+    told = {"folder": None if output is None else str(output), "last_line_cut_off": taken.torn}
     left_out = _write_quickstatements(done, quickstatements)
     if as_json:
         print_json({**done.as_dict(), **told, "left_out": left_out})
         return
+    if taken.torn:
+        say(f"Note: the last line of {decisions} was cut off, and is left out.")
     _show_applied(done)
     for path, rows in ((changes, counted(len(done.changes), "decision")), (quickstatements, "the commands")):
         if path is not None:

@@ -12,6 +12,7 @@ ends anywhere, all lines that are whole count. In a field a backslash begins an 
 
 import csv
 import datetime
+import hashlib
 import io
 import re
 import threading
@@ -30,7 +31,7 @@ from timeplex.kb.dates import State
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.names import Names
 from timeplex.kb.store import FORMULA
-from timeplex.text import ACTING, quoted, span
+from timeplex.text import ACTING, counted, quoted, span
 
 Verdict = Literal["accept", "reject", "skip", "undo"]
 Kind = Literal["finding", "hole", "proposal"]
@@ -131,8 +132,8 @@ def _line(values: Iterable[str]) -> bytes:
     return buffer.getvalue().encode("utf-8", "replace")
 
 
-def line_of(decision: Decision, digest: str) -> bytes:
-    """A decision as a line of the file."""
+def line_of(decision: Decision, of: str) -> bytes:
+    """A decision as a line of the file, about the KB of a digest."""
     new, fact = decision.new, decision.fact
     news = ("", "", "", "") if new is None else (new.subject, new.object, new.begin or "", new.end or "")
     values = (
@@ -140,7 +141,7 @@ def line_of(decision: Decision, digest: str) -> bytes:
         *(fact.subject, fact.relation, fact.object, fact.begin or "", fact.end or "", *news),
         *(decision.why, decision.note),
     )
-    return _line([*map(escaped, values), digest])
+    return _line([*map(escaped, values), of])
 
 
 HEADER = _line(COLUMNS)
@@ -224,10 +225,19 @@ def read(path: str | Path, kb: TemporalKB | None = None) -> Read:
     return found
 
 
+def digest(kb: TemporalKB) -> str:
+    """SHA-256 of the named facts of a KB, whatever their order and splits: a run has split the KB that it was given."""
+    texts = pl.all().fill_null("")
+    facts = kb.to_polars().drop("split").unique()
+    # The lengths of the texts stand first, so that no name, whatever is in it, can pass for two.
+    lines = facts.select(fact=pl.concat_str(texts.str.len_bytes(), texts, separator=":"))["fact"].sort()
+    return hashlib.sha256("".join([kb.granularity, *lines]).encode()).hexdigest()
+
+
 def _same_kb(found: Read, kb: TemporalKB, path: Path) -> None:
-    if found.digest and found.digest != kb.digest:
+    if found.digest and found.digest != digest(kb):
         raise InputError(
-            f"{path} has decisions on another KB than {kb.name}.",
+            f"{path} has decisions on another KB than this one ({kb.name}, {counted(len(kb), 'fact')}).",
             "Give the KB that they were made on, or another file.",
             "Give the KB that they were made on, or apply what fits with --any-kb.",
         )
@@ -256,7 +266,7 @@ class Decisions:
         """Open the file, which is made if it is not there, and replay it; it is locked until `close`."""
         self.kb, self.path = kb, None if path is None else Path(path)
         self._file: Growing | None = None
-        self._lock = threading.Lock()
+        self._lock, self._digest = threading.Lock(), digest(kb)
         self._all: list[Decision] = []
         self.torn = False
         self.current: dict[tuple[Kind, Stated], Decision] = {}
@@ -319,7 +329,7 @@ class Decisions:
         if problem:
             raise InputError(f"That cannot be decided: {problem}.", "Correct it.")
         with self._lock:
-            self._file.add(line_of(taken, self.kb.digest))
+            self._file.add(line_of(taken, self._digest))
             self._all.append(taken)
             self.current = replay(self._all)
         return taken

@@ -40,8 +40,8 @@ ANSWERS = 10
 MOST_ON_AXIS = 40
 """Facts of evidence on one axis."""
 MOST_DECADES = 30
-SOON = 0.2
-"""Seconds that a page waits for what is not needed to make it."""
+SOON, PATIENCE = 0.2, 3.0
+"""Seconds that a page waits for what is not needed to make it, and for what it is about."""
 
 
 def routes(service: Service, decisions: Decisions | str | Path | None = None) -> APIRouter:
@@ -163,6 +163,15 @@ class Pages:
             "writable": self.decisions.writable,
         }
         return "index.html", shown, relations
+
+    def _proposals_known(self) -> bool:
+        """Whether missing facts have been found; if nobody has looked for them, somebody does now."""
+        try:
+            with time_limit(PATIENCE):
+                self.queue.proposals()
+        except BusyError:
+            return False
+        return True
 
     def _findings_known(self) -> int | None:
         """How many facts are suspicious, if that is known already."""
@@ -383,16 +392,21 @@ class Pages:
     def review(self, asked: Mapping[str, str]) -> tuple[str, Row, list[Row]]:
         """One item of the queue after the other."""
         kind: Kind = next((each for each in KINDS if each == asked.get("kind")), "finding")
-        if asked.get("item"):
-            number: int | None = number_of(asked, "item", 0)
+        number: int | None
+        searching = kind == "proposal" and not self._proposals_known()
+        if searching:
+            number = None
+        elif asked.get("item"):
+            number = number_of(asked, "item", 0)
         else:
             number = self.queue.next(kind, number_of(asked, "after", 0) if asked.get("after") else None)
         shown: Row = {
-            "json": ("kind", "left", "item_json", "counts"),
+            "json": ("kind", "left", "searching", "item_json", "counts"),
             "kind": kind,
             "kinds": KINDS,
-            "left": self.queue.left(kind),
-            "size": len(self.queue.numbers(kind)),
+            "searching": searching,
+            "left": None if searching else self.queue.left(kind),
+            "size": 0 if searching else len(self.queue.numbers(kind)),
             "counts": self.decisions.counts(),
             "writable": self.decisions.writable,
             "torn": self.decisions.torn,

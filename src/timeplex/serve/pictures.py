@@ -39,6 +39,7 @@ class Pictures:
         return Axis(low, high, dates.ticks(low, high, self.kb.granularity))
 
     def tracks(self, facts: Sequence[Row], axis: Axis, title: str, me: str = "", first: Sequence[Bar] = ()) -> Markup:
+        """Facts as rows on one axis, after `first`; `me` is the entity that a page is about, whose name is left out."""
         parts: Any = environment().get_template("parts.html").module
         bars = [*first]
         for fact in facts:
@@ -68,6 +69,7 @@ class Pictures:
         return [{"from": f"{year}", "to": f"{year + step - 1}", "label": f"{year}s"} for year in each[:MOST_DECADES]]
 
     def graph(self, me: Row, near: Row) -> Markup:
+        """An entity with its neighbours."""
         arriving, leaving = list[Neighbour](), list[Neighbour]()
         for each in near["items"]:
             first = each["first"]
@@ -80,6 +82,7 @@ class Pictures:
         return drawn(drawing.neighbours(me["label"], arriving, leaving, title))
 
     def curve(self, told: Row) -> Row:
+        """The curve of a fact as `Service.when` tells it: the picture, and the points as a table."""
         curve = told["curve"]
         first, width, unit = curve["first"], curve["width"], self.kb.granularity
         points = [(first + width * at, value) for at, value in enumerate(curve["probability"])]
@@ -90,7 +93,7 @@ class Pictures:
             fact = why["fact"]
             instant = fact["first"] if fact["first"] is not None else fact["last"]
             why["number"] = number
-            if instant is not None and axis.has(instant, instant):
+            if instant is not None:
                 marks.append(Mark(instant, number, f"reason-{number}", why["sentence"]))
         known = [(each["first"], each["last"]) for each in told["known"]]
         labels = [told[name]["label"] for name in ("subject", "relation", "object")]
@@ -122,6 +125,7 @@ class Pictures:
         return self.tracks(facts, self.axis(facts), "The fact, what it would become, and the facts that it goes with")
 
     def as_row(self, fact: Stated, kind: str, row: int | None) -> Row:
+        """A fact by its names as `Service.facts_of` would tell it, to be drawn as `kind`."""
         first, last = (
             instants_of([date], self.kb, side)[0] for date, side in ((fact.begin, "begin"), (fact.end, "end"))
         )

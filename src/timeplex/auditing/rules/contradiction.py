@@ -83,6 +83,7 @@ def _stated_twice(case: AuditContext) -> list[Block]:
     def repairs(place: int, row: int) -> list[Repair]:
         both = [int(at[place]), int(at[place]) + 1]
         begin, end = (min(int(each) for each in facts.begin[both]), max(int(each) for each in facts.end[both]))
-        return [case.otherwise(row, begin=begin, end=end)]
+        same = (begin, end) == (int(facts.begin[row]), int(facts.end[row]))  # then the other one is to become it
+        return [] if same else [case.otherwise(row, begin=begin, end=end)]
 
     return either(case, at, at + 1, counts, message, suggestion, repairs)

@@ -13,4 +13,5 @@ async function look() {
   }
 }
 
+if (document.querySelector("[data-searching]")) setTimeout(() => location.reload(), 5000);
 if (learning || again) setTimeout(look, 2000);
