@@ -6,6 +6,7 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from tools.world_learner import Learner, estimated, learned_spec
 from tools.world_posterior import Person, World, best_span
 
 from timeplex.datasets.synthetic import SyntheticSpec, Years, generate
@@ -208,3 +209,29 @@ def test_the_best_span_is_the_best_of_all() -> None:
         said = (np.full((len(b), 1), low), np.full((len(b), 1), high))
         worth[int(low), int(high)] = float(time_scores((b, e), said)["aeiou@1"] @ posterior[b, e])
     assert best_span(posterior, 0) == max(worth, key=lambda span: worth[span])
+
+
+def test_distributions_are_found_again() -> None:
+    true = Years.normal(28, 5, 18, 38)
+    few, many = (
+        np.abs(np.array(estimated(true, true.draw(np.random.default_rng(0), n)).chances) - true.chances).sum()
+        for n in (100, 100_000)
+    )
+    assert many < 0.02 < few < 0.5
+    kb = generate(20_000, 0)
+    found = learned_spec(World(kb, kb.train, seen=1.0))
+    for name, within in (("life", 0.5), ("school_age", 0.1), ("job", 0.1), ("wedding_age", 0.3), ("study", 0.1)):
+        assert abs(getattr(found, name).mean - getattr(SyntheticSpec(), name).mean) < within, name
+
+
+def test_a_learner_finds_communities_by_what_their_people_share() -> None:
+    kb = split_randomly(generate(2000, 1), seed=1)
+    world, learner = (of(kb, kb.train) for of in (World, Learner))
+    people = np.flatnonzero(world.kind == "person")
+    np.testing.assert_allclose(learner.homes[people].sum(1), 1)
+    for kind in ("place", "school", "employer"):
+        of_kind = np.flatnonzero(world.kind == kind)
+        np.testing.assert_allclose(learner.chosen(kind + "s", of_kind).sum(0), 1)
+    true, found = (of.homes[people] @ of.homes[people].T for of in (world, learner))
+    apart = ~np.eye(len(people), dtype=bool)
+    assert np.corrcoef(true[apart], found[apart])[0, 1] > 0.6

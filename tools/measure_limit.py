@@ -1,6 +1,6 @@
 """How close to the limit are patterns? On made-up worlds, whose distributions are known: writes results/limit.json.
 
-    python tools/measure_limit.py [--facts 5000] [--seeds 1] [-o results/limit.json]
+    python -m tools.measure_limit [--facts 5000] [--seeds 1] [-o results/limit.json]
 
 A world of `timeplex.datasets.synthetic` is split at random; for each test fact the posterior over its spans, and over
 the entities that could stand in it, is computed from the train facts and the distributions that the world was drawn
@@ -12,8 +12,8 @@ from (`world_posterior.World`). Nobody who sees the train facts alone can do bet
 That knows more than facts can tell: every distribution, and by its number to which community a town belongs. `learner`
 answers by the same formulas, with all that estimated from the train facts (`world_learner.Learner`).
 
-Ours are the models of `timeplex.patterns`: `DateModel`, learned from train as `timeplex when` does, and `LinkModel` with
-trees, from train and dev.
+Ours are the models of `timeplex.patterns`: `DateModel`, learned from train as `timeplex when` does, and `LinkModel`
+with trees, from train and dev.
 """
 
 import argparse
@@ -137,7 +137,7 @@ def main() -> None:
     options = parser.parse_args()
     worlds = [measured(options.facts, seed) for seed in range(options.seeds)]
     found = {
-        "command": f"python tools/measure_limit.py --facts {options.facts} --seeds {options.seeds}",
+        "command": f"python -m tools.measure_limit --facts {options.facts} --seeds {options.seeds}",
         "date": date.today().isoformat(),
         "metrics": {"dates": "aeiou@1", "entities": "mrr, published-code"},
         **{

@@ -7,9 +7,9 @@ The posterior of `World` knows distributions and communities that no learner can
     homes       a mixture of `communities` groups of households over places, schools and employers, by EM
     teams       in which series, and how often, each has won; how often each prize was won
 
-It is told which steps a life has, which range each takes, the shares of what happens and of what is told, and how many
-communities there are. Its figures are no upper bound: a cleverer learner may be better. But what lies between it and the
-true posterior is what such a number of facts does not tell easily.
+It is told which steps a life has, which range each takes, the shares of what happens and of what is told, and how
+many communities there are. Its figures are no upper bound: a cleverer learner may be better. But what lies between it
+and the true posterior is what such a number of facts does not tell easily.
 """
 
 from collections.abc import Iterator, Sequence

@@ -476,7 +476,7 @@ class World:
     def answers(self, x: int, r: str, begin: int, direction: str) -> Floats:
         """The posterior of every entity in (x, r, ?) or (?, r, x) from `begin` on, up to a factor: (entities,)."""
         year = begin - self.first
-        scores, world = np.zeros(len(self.kind)), self.world
+        scores = np.zeros(len(self.kind))
         if r == "marriedTo":
             person = self.people[x]
             if person.spouse is not None:

@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from tests.patterns.days import careers
 from tests.patterns.small_evidence import evidence, evidence_of, queries
 
+from timeplex.datasets.synthetic import generate
 from timeplex.kb.dates import Granularity
+from timeplex.kb.split import split_randomly
 from timeplex.patterns import base, dating
-from timeplex.patterns.base import Evidence, TimeQueries, axis_of
+from timeplex.patterns.base import SIDES, Evidence, TimeQueries, axis_of
 from timeplex.patterns.dating import DateModel, Fitted, Weights, cases, closer, fit_weights, place
 
 # --- the axis ------------------------------------------------------------------------------------------
@@ -218,6 +220,20 @@ def test_the_cases_of_facts_have_their_dates() -> None:
         found = cases(Fitted.of(of), of, of.facts, np.arange(3), side)
         assert of.axis[found.gold].tolist() == (of.facts.begin if side == "begin" else of.facts.end).tolist()
         assert found.low.tolist() == ([0, 0, 0] if side == "begin" else place(of.axis, of.facts.begin).tolist())
+
+
+def test_few_dev_facts_move_the_weights_less_than_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    kb = split_randomly(generate(400, 3), seed=3)
+    model = DateModel.fit(Evidence.of(kb), names=("usual-dates", "lifespans"))
+
+    def moved(enough: int) -> float:
+        monkeypatch.setattr(dating, "ENOUGH_DEV", enough)
+        found = model.adjusted(kb.valid)
+        return sum(float(np.abs(found.weights[side].shared - model.weights[side].shared).sum()) for side in SIDES)
+
+    count = int(kb.valid.closed.sum())
+    assert moved(100 * count) < moved(10 * count) < moved(count)
+    assert moved(count) == moved(1)
 
 
 def test_nothing_known_is_no_error() -> None:

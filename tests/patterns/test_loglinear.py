@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from timeplex.patterns.loglinear import Pools, Problem, Weights, fit, fit_some, loss_and_gradient, spread
+from timeplex.patterns.loglinear import Pools, Problem, Weights, fit, fit_some, loss_and_gradient, mean_loss, spread
 
 N, SIZE, FEATURES, RELATIONS = 40, 6, 3, 2
 
@@ -25,6 +25,13 @@ def test_the_loss_is_the_log_likelihood_of_the_right_answers() -> None:
         shares = [np.exp(row @ weights + more) for row, more in zip(features, offset, strict=True)]
         expected -= np.log(shares[0] / sum(shares))
     assert loss_and_gradient(some, weights)[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_mean_loss_is_that_of_the_objective_without_penalties() -> None:
+    rng, some = np.random.default_rng(2), pools()
+    weights = Weights(rng.normal(size=FEATURES), rng.normal(size=(RELATIONS, FEATURES)))
+    problem = Problem(some, weights, np.ones(FEATURES), np.zeros(FEATURES), 0.0)
+    assert mean_loss(some, weights) == pytest.approx(problem(problem.start)[0], rel=1e-5)
 
 
 def test_the_gradient_is_that_of_the_objective() -> None:

@@ -19,7 +19,10 @@ def expected(evidence: Evidence, asked: Asked) -> np.ndarray:
     degree = facts.sum(1)
     step = facts / np.maximum(degree, 1)[:, None]
     answers = [edge.y for edge in known if (edge.x, edge.r) == (asked.x, asked.r)]
-    starts = np.eye(evidence.entities)[asked.x], np.bincount(answers, minlength=evidence.entities) / max(len(answers), 1)
+    starts = (
+        np.eye(evidence.entities)[asked.x],
+        np.bincount(answers, minlength=evidence.entities) / max(len(answers), 1),
+    )
     out = np.zeros((6, evidence.entities))
     there = degree > 0
     for place, start in enumerate(starts):

@@ -13,7 +13,7 @@ from timeplex.kb.facts import TemporalKB
 from timeplex.kb.split import split_randomly
 from timeplex.patterns import ranking
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern, register
-from timeplex.patterns.loglinear import Weights
+from timeplex.patterns.loglinear import Pools, Weights
 from timeplex.patterns.ranking import (
     EVENT_PATTERNS,
     LINK_PATTERNS,
@@ -216,6 +216,34 @@ def test_not_more_questions_than_fit_in_memory(kb: TemporalKB, monkeypatch: pyte
     assert course.dev_pools is not None
     assert len(course.dev_pools) == 30
     assert np.isfinite(course.model(trees=False).weights.shared).all()
+
+
+def adjusted(right: list[float]) -> np.ndarray:
+    """The weights after dev of which the right answers' first feature is higher by `right`, in turn; before: 1, 0."""
+    features = np.random.default_rng(0).normal(size=(400, 6, 2)).astype(np.float32)
+    features[:, 0, 0] += np.resize(right, 400)
+    pools = Pools(features, np.zeros((400, 6), np.float32), np.zeros(400, np.int64))
+    start, half = Weights(np.array([1.0, 0.0]), np.zeros((1, 2))), np.arange(400) % 2 == 0
+    return ranking._adjusted(pools, start, np.full(2, 1e-3), 1e-2, np.ones(2, np.bool_), 100, half).of(0)
+
+
+def test_dev_moves_the_weights_only_if_one_half_helps_the_other() -> None:
+    moved = adjusted([4.0, 4.0])
+    assert moved[0] > 2
+    assert abs(moved[1]) < 0.5
+    np.testing.assert_array_equal(adjusted([4.0, -4.0]), [1, 0])  # what one half teaches is wrong in the other
+
+
+def test_a_small_kb_is_asked_about_all_of_its_folds(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
+    def folds() -> int:
+        steps: list[tuple[int, int]] = []
+        Course(kb, patterns=["popularity"], on_progress=lambda done, total: steps.append((done, total)))
+        assert {total for _, total in steps} == {len(steps) + 2}
+        return len(steps)
+
+    assert folds() == 8
+    monkeypatch.setattr(ranking, "MOST_QUESTIONS", 40)
+    assert folds() == 4
 
 
 def test_questions_with_very_many_known_answers_are_few(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ the constants.
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from math import exp, floor, inf, log, sqrt
 
@@ -119,22 +120,31 @@ def gap_features(
     counts, width = gap_counts(counted, evidence.relations, side, bucket), bucket.width
     s, r, o = query
 
+    @cache
+    def told(kind: tuple[int, ...]) -> float:
+        """Σ p log(p / uniform)."""
+        logs = [density(counts.get(kind, {}), at, width) for at in range(len(width))]
+        return sum(exp(each) * wide / sum(width) * each for each, wide in zip(logs, width, strict=True))
+
     def says(t: int) -> list[float]:
         found = []
         for x, role in ((s, r), (o, r + evidence.relations)):
-            alike, rest = [], []
+            alike, rest, sharp = [], [], []
             for other, _, *span in seen_by(without(rows, own), x, evidence.relations):
                 for anchor, when in dates(*span):
                     kind: tuple[int, ...] = (role, other, anchor)
                     kind = kind if kind in counts else (role,)
                     value = density(counts.get(kind, {}), bucket(t - when), width)
                     (alike if other == role else rest).append(value)
+                    sharp.append((told(kind), value))
             every = alike + rest
             found += [sum(part) * min(len(part), gaps.HEARD) / max(len(part), 1) for part in (alike, rest)]
             if every:
                 found += [log(sum(map(exp, every)) / len(every)), max(every), sum(every) / sqrt(len(every))]
             else:
                 found += [0, 0, 0]
+            sharpest = [value for each, value in sharp if each > max(sharp)[0] - gaps.AS_SHARP]
+            found.append(sum(sharpest) / max(len(sharpest), 1))
         return found
 
     return says

@@ -45,7 +45,8 @@ UNLIKELY = 1e-6
 SUPPORT = 400
 """So many of the likeliest spans stand for all."""
 CANDIDATES = 150
-PULL = 0.01
+PULL, ENOUGH_DEV = 0.1, 4_000
+"""How much dev facts leave of the weights that train taught; with fewer dev facts the pull is as much stronger."""
 POINTS = 384
 """At most so many instants are looked at exactly at first, …"""
 DAYS = 128
@@ -358,6 +359,7 @@ class DateModel:
     def adjusted(self, dev: Facts, pull: float = PULL) -> "DateModel":
         """The same with weights drawn towards those that suit dev facts best."""
         dev = dev[dev.closed]
+        pull *= max(1.0, ENOUGH_DEV / max(len(dev), 1))
         own = np.full(len(dev), -1)
         weights: dict[Side, Weights] = {}
         for side in SIDES:

@@ -4,12 +4,14 @@ The date t of (s, r, o), its begin or its end, is compared with the dates t′ o
 of gap is (relation and role of the entity in the fact, relation and role in the other, begin or end of the other); its
 density p(t − t′) is learned from all facts (`densities`). Entities with many facts count less: 1 / √facts.
 
-Each of the n other dates is an expert who says log(p / uniform) of every instant. Five ways to hear them:
+Each of the n other dates is an expert who says log(p / uniform) of every instant. Six ways to hear them:
 
     product   Σ log p · min(n, 2.5) / n, apart for other facts of the same relation and role, and for the rest
     mixture   log of the mean of p
     best      the largest of log p
     pool      Σ log p / √n
+    sharpest  mean log p of the experts whose kind tells most on average, Σ p log(p / uniform): who knows when somebody
+              went to school learns little of the birth from the first job, and would count the same twice
 """
 
 from dataclasses import dataclass
@@ -31,6 +33,8 @@ MOST_KINDS = 4_000
 """Kinds with a table of their own; rarer ones share that of the relation and role alone."""
 MOST_OTHERS = 256
 """At most so many other facts of an entity are looked at, evenly spread in the order of their dates."""
+AS_SHARP = 1e-4
+"""Kinds that tell so little less than another tell as much."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,6 +208,7 @@ class GapTables:
         self.codes, self.seen = found.codes, found.seen
         self.table = smoothed(found.counts, self.buckets.width)
         self.share = np.exp(self.table)
+        self.told = (self.share * self.table) @ (self.buckets.width / self.buckets.width.sum())
 
     def _code(self, r: Ints, other: Ints, anchor: Ints) -> Ints:
         return (r * self._directed + other) * 2 + anchor
@@ -248,6 +253,18 @@ def some_matches(index: Rows, keys: Ints, own: Ints) -> tuple[Ints, Ints]:
 
 
 @njit(cache=True, nogil=True)
+def _sharpest(kind: Ints, told: Floats) -> Floats:
+    """The share of each expert among those whose kind tells most, (experts,), in sum 1."""
+    most = -np.inf
+    for expert in range(len(kind)):
+        most = max(most, told[kind[expert]])
+    share = np.zeros(len(kind))
+    for expert in range(len(kind)):
+        share[expert] = 1.0 * (told[kind[expert]] > most - AS_SHARP)
+    return share / max(share.sum(), 1.0)
+
+
+@njit(cache=True, nogil=True)
 def _hear(
     start: Ints,
     kind: Ints,
@@ -255,11 +272,12 @@ def _hear(
     same: Bools,
     table: Features,
     share: Features,
+    told: Floats,
     bucket: Ints,
     axis: Ints,
     rows: Features,
 ) -> None:
-    """Fill rows (n, 5, instants): product of the same, product of others, mixture, best, pool."""
+    """Fill rows (n, 6, instants): product of the same, product of others, mixture, best, pool, sharpest."""
     instants, farthest = axis.shape[1], len(bucket) - 1
     sums = np.empty((2, instants))  # of others, of the same
     mixture, best = np.empty(instants), np.empty(instants, np.float32)
@@ -271,7 +289,7 @@ def _hear(
         sums[:] = 0.0
         mixture[:] = 0.0
         best[:] = -np.inf
-        alike = 0
+        alike, sharpest = 0, _sharpest(kind[low:high], told)
         for expert in range(low, high):
             which = 1 if same[expert] else 0
             alike += which
@@ -282,6 +300,7 @@ def _hear(
                 sums[which, place] += value
                 mixture[place] += share[row, cell]
                 best[place] = max(best[place], value)
+                rows[query, 5, place] += sharpest[expert - low] * value
         count = high - low
         others = count - alike
         alike_share = min(alike, HEARD) / max(alike, 1)
@@ -294,7 +313,7 @@ def _hear(
             rows[query, 4, place] = (sums[0, place] + sums[1, place]) / np.sqrt(count)
 
 
-HEARINGS = ("same relation", "other relations", "mixture", "best", "pool")
+HEARINGS = ("same relation", "other relations", "mixture", "best", "pool", "sharpest")
 
 
 @dataclass(frozen=True)
@@ -335,7 +354,7 @@ class Gaps(Pattern):
         self.tables = {"begin": begin, "end": begin if of_events else GapTables(evidence, "end", counted)}
 
     def years(self, queries: TimeQueries, side: Side) -> Features:
-        """(n, 10, instants): the five hearings of the subject's facts, then of the object's."""
+        """(n, 12, instants): the six hearings of the subject's facts, then of the object's."""
         tables, axis = self.tables[side], queries.instants(self.evidence)
         rows = np.zeros((len(queries), len(self.year_features), axis.shape[1]), np.float32)
         for at, (x, r) in enumerate(((queries.s, queries.r), (queries.o, queries.r + self.evidence.relations))):
@@ -347,9 +366,10 @@ class Gaps(Pattern):
                 experts.same,
                 tables.table,
                 tables.share,
+                tables.told,
                 tables.buckets.of,
                 axis,
-                rows[:, 5 * at : 5 * at + 5],
+                rows[:, len(HEARINGS) * at : len(HEARINGS) * (at + 1)],
             )
         return rows
 
@@ -364,12 +384,13 @@ class Gaps(Pattern):
                 continue
             value = tables.table[experts.kind, tables.buckets(instant - experts.at)].astype(float)
             alike, density = experts.same, np.exp(value)
-            values = np.zeros((count, len(self.year_features)))
+            values, first = np.zeros((count, len(self.year_features))), len(HEARINGS) * which
             for place, heard in ((0, alike), (1, ~alike)):
-                values[heard, 5 * which + place] = value[heard] * min(heard.sum(), HEARD) / max(heard.sum(), 1)
-            values[:, 5 * which + 2] = np.log(density.mean()) * density / density.sum()
-            values[value.argmax(), 5 * which + 3] = value.max()
-            values[:, 5 * which + 4] = value / np.sqrt(count)
+                values[heard, first + place] = value[heard] * min(heard.sum(), HEARD) / max(heard.sum(), 1)
+            values[:, first + 2] = np.log(density.mean()) * density / density.sum()
+            values[value.argmax(), first + 3] = value.max()
+            values[:, first + 4] = value / np.sqrt(count)
+            values[:, first + 5] = value * _sharpest(experts.kind, tables.told)
             for one in range(count):
                 gap = instant - int(experts.at[one])
                 usual = habit(tables.seen[experts.kind[one]], tables.buckets, gap)

@@ -128,6 +128,12 @@ def fit_some(
     return weights
 
 
+def mean_loss(pools: Pools, weights: Weights) -> float:
+    """−Σ log-likelihood of the right answers / n."""
+    lost = [loss_and_gradient(pools[pools.r == r], weights.of(int(r)))[0] for r in np.unique(pools.r)]
+    return sum(lost) / max(len(pools), 1)
+
+
 def spread(pools: Pools) -> Floats:
     """The standard deviation of each feature about the mean of its pool; 1 where it never varies: (features,)."""
     total = np.zeros(pools.features.shape[2])

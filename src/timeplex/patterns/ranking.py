@@ -4,8 +4,8 @@
 
 1. Train facts are parted in folds; the patterns are fitted on the evidence without a fold, really removed, and its
    facts are the questions (`loglinear.fit`). Weights from facts that are still in the evidence would trust memory.
-2. The weights are adjusted on dev facts with a pull to those of step 1. Scores of a trained model (`extra`) come in
-   here alone, since that model has seen the train facts.
+2. The weights are adjusted on dev facts with a pull to those of step 1, if and as far as one half of dev says that this
+   helps the other. Scores of a trained model (`extra`) come in here alone, since that model has seen the train facts.
 3. Trees may rank the best hundred again (`trees.grow`), on dev facts too; the others keep their order below.
 
 Of events there are so many that other facts of the folds teach all but what `extra` counts: weights are those of step
@@ -34,7 +34,7 @@ from timeplex.patterns import (  # noqa: F401 they register
     walks,
 )
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
-from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some
+from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some, mean_loss
 from timeplex.patterns.trees import Trees, grow
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
@@ -83,6 +83,10 @@ DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
 
 ENOUGH_DEV = 4_000
 """With fewer questions of dev the pull is as much stronger: few say little, and are soon known by heart."""
+
+STRONGER = (1.0, 4.0, 16.0, 256.0)
+"""By how much the pull may be stronger, but for that of `EXTRA`, of which the folds say nothing: what suits either half
+of dev best, with weights adjusted on the other one."""
 
 EXTRA, TREES = "embeddings", "trees"
 """What the scores of a trained model, and trees, are called among the parts of a score."""
@@ -337,10 +341,16 @@ class Course:
             if self.extra is not None:
                 pull[-1] = few * DEV_PULL_EXTRA
             steps = STEPS if kept.all() else STEPS_WITHOUT
-            start, free = weights.only(kept), np.ones(int(kept.sum()), np.bool_)
-            if self.by_folds:  # all else is as the folds say
+            start = weights.only(kept)
+            if self.by_folds:  # all but the scores of a model is as the folds say
+                free = np.ones(len(pull[kept]), np.bool_)
                 free[: free.sum() - int(kept[-1])] = False
-            some = fit_some(pools, start, free, pull=pull[kept][free], pull_corrections=corrections, iterations=steps)
+                own = pull[kept][free]
+                some = fit_some(pools, start, free, pull=own, pull_corrections=corrections, iterations=steps)
+            else:
+                half = self.dev.fact[self._mask(rows)] % 2 == 0
+                known = np.array([group != EXTRA for group in self.groups])[kept]
+                some = _adjusted(pools, start, pull[kept], corrections, known, steps, half)
             weights = some.among(kept)
         return LinkModel(self.patterns, weights, self.asks, self.extra)
 
@@ -597,6 +607,26 @@ def _asked(queries: LinkQueries, asks: Asks) -> LinkQueries:
 def _nothing(entities: int) -> Extra:
     """Extra scores that say nothing."""
     return lambda queries: np.zeros((len(queries), entities), np.float32)
+
+
+def _adjusted(
+    pools: Pools, start: Weights, pull: Floats, corrections: float, known: Bools, iterations: int, half: Bools
+) -> Weights:
+    """Weights drawn towards those of dev: as far as helps its other half, (n,), and not at all if nothing does.
+
+    known, (features,): which of them the folds have weighed.
+    """
+
+    def fitted(some: Pools, stronger: float) -> Weights:
+        each = np.where(known, stronger * pull, pull)
+        return fit(some, start, pull=each, pull_corrections=stronger * corrections, iterations=iterations)
+
+    best, least = 0.0, sum(mean_loss(pools[part], start) * part.sum() for part in (half, ~half))
+    for stronger in STRONGER:
+        lost = sum(mean_loss(pools[part], fitted(pools[~part], stronger)) * part.sum() for part in (half, ~half))
+        if lost < least:
+            best, least = stronger, lost
+    return fitted(pools, best) if best else start
 
 
 def _with_extra(weights: Weights) -> Weights:

@@ -313,13 +313,16 @@ def limit(results: Results) -> str:
     """How close patterns come to the best possible answers on made-up worlds."""
     record = results.read("limit")
     if record is None:
-        return "Nothing is recorded yet. `python tools/measure_limit.py`"
+        return "Nothing is recorded yet. `python -m tools.measure_limit`"
     rows = []
     for task, metric in (("dates", "aeIOU@1"), ("entities", "MRR")):
-        low, high = (fmean(world[task]["95 %"][side] for world in record["worlds"]) for side in (0, 1))
-        cells = [f"{100 * record[task][name]:.1f}" for name in ("limit", "ours", "share")]
-        rows.append([f"{task}, {metric}", *cells, f"{100 * low:.1f}–{100 * high:.1f}"])
-    return markdown(["", "best possible", "ours", "share", "95 %"], rows)
+        cells = [f"{100 * record[task][name]:.1f}" for name in ("limit", "learner", "ours")]
+        for share, interval in (("share", "95 %"), ("share of learner", "95 % of learner")):
+            low, high = (fmean(world[task][interval][side] for world in record["worlds"]) for side in (0, 1))
+            cells.append(f"{100 * record[task][share]:.1f} ({100 * low:.1f}–{100 * high:.1f})")
+        rows.append([f"{task}, {metric}", *cells])
+    header = ["", "best possible", "a learner told the form", "ours", "share of the best", "share of the learner"]
+    return markdown(header, rows)
 
 
 def births(results: Results) -> str:
