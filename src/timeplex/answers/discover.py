@@ -33,7 +33,8 @@ from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.patterns.base import Evidence, LinkQueries, Pattern, TimeQueries
 from timeplex.patterns.dating import DateModel, Fitted
 from timeplex.patterns.open_ends import Begun, OpenEnds
-from timeplex.patterns.ranking import LinkModel, best_of, feature_rows
+from timeplex.patterns.questions import best_of
+from timeplex.patterns.ranking import LinkModel, feature_rows
 from timeplex.text import counted
 from timeplex.typing import Bools, Floats, Ints, Progress
 

@@ -6,7 +6,8 @@
    facts are the questions (`loglinear.fit`). Weights from facts that are still in the evidence would trust memory.
 2. The weights are adjusted on dev facts with a pull to those of step 1, if and as far as one half of dev says that this
    helps the other. Scores of a trained model (`extra`) come in here alone, since that model has seen the train facts.
-3. Trees may rank the best hundred again (`trees.grow`), on dev facts too; the others keep their order below.
+3. Trees may rank the best hundred again (`trees.grow`), on dev facts too, if those of one half of dev help the other;
+   the others keep their order below.
 
 Of events there are so many that other facts of the folds teach all but what `extra` counts: weights are those of step
 1, trees are grown on folds, and dev is left to judge, or to weigh `extra` and to grow trees that see it on top.
@@ -15,13 +16,12 @@ Of events there are so many that other facts of the folds teach all but what `ex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from timeplex.kb import spans
-from timeplex.kb.facts import Facts, Index, TemporalKB, pair_key, split_key
+from timeplex.kb.facts import TemporalKB
 from timeplex.patterns import (  # noqa: F401 they register
     candidate_dates,
     company,
@@ -35,14 +35,12 @@ from timeplex.patterns import (  # noqa: F401 they register
 )
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
 from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some, mean_loss
-from timeplex.patterns.trees import Trees, grow
+from timeplex.patterns.questions import Asks, Questions, asked_as, best_of, blocks
+from timeplex.patterns.trees import Trees, grow, helpful_trees
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
 Extra = Callable[[LinkQueries], NDArray[Any]]
 """Scores of a trained model for all entities: (n, entities)."""
-Asks = Literal["span", "begin"]
-"""Whether questions tell their whole span, or only when it begins (as `published-code` does)."""
-
 LINK_PATTERNS = ("rules", "walks", "nearness", "recurrence", "popularity", "types", "candidate dates")
 EVENT_PATTERNS = ("events", "company")
 MOST_COMPANY = 100_000
@@ -68,13 +66,6 @@ STEPS_WITHOUT = 30
 """Steps in which the weights get used to it that a group of features is missing."""
 STEPS_OF_WALKS = {"walks": 16, "nearness": 40}
 """So many steps of walks go along every fact at most."""
-BLOCK = 32
-"""Questions that are asked at once: a table of features of all entities is large."""
-
-FORGIVEN = 1024
-"""Questions whose known answers are looked up at once."""
-MOST_ANSWERS = 20_000_000
-"""The known answers of all questions together: there are no more questions than have so many."""
 MOST_STEPS = 40_000_000_000
 """All questions together take about so many steps at most, see `affordable`."""
 
@@ -131,7 +122,7 @@ class LinkModel:
 
     def rows(self, queries: LinkQueries) -> Features:
         """All features of all entities: (n, features, entities)."""
-        return feature_rows(self.patterns, _asked(queries, self.asks), self.extra)
+        return feature_rows(self.patterns, asked_as(queries, self.asks), self.extra)
 
     def scores(self, queries: LinkQueries) -> Floats:
         """The score of every entity, logarithmic up to a constant of the question: (n, entities)."""
@@ -155,6 +146,10 @@ class LinkModel:
             again = self._again(rows, linear_scores(self.weights, rows, queries.r), queries.r)
             parts[TREES] = again[place, candidates]
         return parts
+
+    def with_more(self, trees: Trees) -> "LinkModel":
+        """The same with these trees beside those that it has."""
+        return replace(self, trees=trees if self.trees is None else self.trees.and_more(trees))
 
     def best(self, linear: Floats) -> Ints:
         """Whom trees rank again, the best of those who have a fact at all: (n, at most 100)."""
@@ -287,7 +282,7 @@ class Course:
     def _pools(
         self,
         patterns: Sequence[Pattern],
-        questions: "Questions",
+        questions: Questions,
         weights: Weights | None,
         extra: Extra | None = None,
         best: int = BEST,
@@ -325,10 +320,7 @@ class Course:
         if not len(self.dev) or (self.by_folds and self.extra is None):
             return models
         grown = self._grow(models, [self._mask(rows) for rows in parts])
-        return [
-            replace(model, trees=each if model.trees is None else model.trees.and_more(each))
-            for model, each in zip(models, grown, strict=True)
-        ]
+        return [model if each is None else model.with_more(each) for model, each in zip(models, grown, strict=True)]
 
     def linear(self, rows: Bools | None = None, without: str = "") -> LinkModel:
         """The model by dev facts, or those of a mask, without trees; and without the features of a group."""
@@ -371,17 +363,21 @@ class Course:
             self._starts[without] = _with_extra(weights) if self.extra is not None else weights
         return self._starts[without]
 
-    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees]:
-        """Trees by dev, by the questions in a mask for each model; they add to those that it has."""
+    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees | None]:
+        """Trees by dev, by the questions in a mask for each model; they add to those that it has. None: no help."""
         shown = [Shown() for _ in models]
         for block in blocks(len(self.dev)):
             some = self.dev[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
             for model, mask, each in zip(models, asked, shown, strict=True):
                 each.add(model, rows, some, mask[block])
-        trees = []
+        trees: list[Trees | None] = []
         while shown:  # what one model has learned from is let go before the next
-            trees.append(grow(*shown.pop(0).together(), self.seed))
+            features, start, right, fact = shown.pop(0).together()
+            if self.by_folds:
+                trees.append(grow(features, start, right, self.seed))
+            else:
+                trees.append(helpful_trees(features, start, right, fact % 2 == 0, self.seed))
         return trees
 
     def _grow_from_folds(self) -> Trees:
@@ -395,16 +391,17 @@ class Course:
                 some = questions[block]
                 rows = feature_rows(patterns, some.queries, extra)
                 shown.add(model, rows, some, np.ones(len(some), np.bool_))
-        return grow(*shown.together(), self.seed, FOLD_ROUNDS)
+        features, start, right, _ = shown.together()
+        return grow(features, start, right, self.seed, FOLD_ROUNDS)
 
 
 class Shown:
     """What trees are grown on: the best of each question that has the right answer among them."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Features, Floats, Ints]] = []
+        self._parts: list[tuple[Features, Floats, Ints, Ints]] = []
 
-    def add(self, model: LinkModel, rows: Features, questions: "Questions", mask: Bools) -> None:
+    def add(self, model: LinkModel, rows: Features, questions: Questions, mask: Bools) -> None:
         """The questions in a mask, (n,), with the features of all entities, as a model ranks them."""
         r = questions.queries.r
         linear = linear_scores(model.weights, rows, r)
@@ -412,131 +409,21 @@ class Shown:
         hit, place = np.nonzero((best == questions.gold[:, None]) & mask[:, None])
         features = model.tree_features(rows, linear, r, best)[hit]
         start = np.take_along_axis(linear + questions.offsets(linear.shape[1]), best, 1)[hit]
-        self._parts.append((features, start if model.trees is None else start + model.trees(features), place))
+        start = start if model.trees is None else start + model.trees(features)
+        self._parts.append((features, start, place, questions.fact[hit]))
 
-    def together(self) -> tuple[Features, Floats, Ints]:
-        """As `grow` takes it; nothing is left here, for they are large."""
+    def together(self) -> tuple[Features, Floats, Ints, Ints]:
+        """As `grow` takes it, and the fact of each question; nothing is left here, for they are large."""
         parts, self._parts = self._parts, []
-        place = np.concatenate([part[2] for part in parts])
         start = np.concatenate([part[1] for part in parts])
+        place, fact = (np.concatenate([part[column] for part in parts]) for column in (2, 3))
         features = np.empty((len(place), *parts[0][0].shape[1:]), np.float32)
         last = len(place)
         while parts:
             part = parts.pop()[0]
             features[last - len(part) : last] = part
             last -= len(part)
-        return features, start, place
-
-
-@dataclass(frozen=True, eq=False)
-class Questions:
-    """Questions with right answers; `fact` is the number of the fact that each was made of.
-
-    Of the other known answers, `answer` of question `question` counts only with the share `counts` of its time at which
-    it is not known to hold. `seen`, (entities,), says who has a fact in the evidence: others are no candidates.
-    """
-
-    queries: LinkQueries
-    gold: Ints
-    fact: Ints
-    question: Ints
-    answer: Ints
-    counts: Floats
-    seen: Bools
-
-    @classmethod
-    def of(
-        cls,
-        facts: Facts,
-        known: Evidence,
-        evidence: Evidence,
-        asks: Asks,
-        most: int,
-        chance: np.random.Generator,
-        *,
-        in_order: bool = False,
-    ) -> "Questions":
-        """Both directions of facts, asked of the evidence, at most so many by chance; right answers are seen in it."""
-        pair = [LinkQueries.of(facts, direction, evidence.relations) for direction in ("object", "subject")]
-        columns = (np.concatenate(each) for each in zip(*((q.x, q.r, q.begin, q.end) for q in pair), strict=True))
-        queries = LinkQueries(*columns)
-        gold = np.concatenate([facts.o, facts.s]).astype(np.int64)
-        fact = np.tile(np.arange(len(facts)), 2)
-        seen = evidence.facts.mentioned(evidence.entities)
-        rows = np.flatnonzero(seen[gold])
-        rows = rows[chance.permutation(len(rows))[:most]]
-        start, stop = Index(pair_key(known.x, known.r)).ranges(pair_key(queries.x[rows], queries.r[rows]))
-        rows = rows[np.cumsum(stop - start) <= MOST_ANSWERS]
-        rows = np.sort(rows) if in_order else rows
-        queries, gold = queries[rows], gold[rows]
-        return cls(_asked(queries, asks), gold, fact[rows], *forgiven(queries, gold, known), seen)
-
-    def __len__(self) -> int:
-        return len(self.queries)
-
-    def __getitem__(self, rows: Any) -> "Questions":
-        rows = np.arange(len(self))[rows]
-        place = np.full(len(self), -1)
-        place[rows] = np.arange(len(rows))
-        keep = place[self.question] >= 0
-        others = (place[self.question[keep]], self.answer[keep], self.counts[keep])
-        return Questions(self.queries[rows], self.gold[rows], self.fact[rows], *others, self.seen)
-
-    def offsets(self, entities: int) -> Floats:
-        """The logarithm of how much each entity counts beside the right answer: (n, entities)."""
-        counts = np.tile(self.seen.astype(np.float64), (len(self), 1))
-        counts[self.question, self.answer] *= self.counts
-        with np.errstate(divide="ignore"):
-            return np.log(counts)
-
-    def pools(self, rows: Features, score: Floats | None, best: int, others: int, rng: np.random.Generator) -> Pools:
-        """Pools from the features of all entities: the right answer, the best by score, others from the rest."""
-        entities, some = rows.shape[2], np.arange(len(self))[:, None]
-        offset = self.offsets(entities)
-        offset[some, self.gold[:, None]] = -np.inf  # it has a place of its own
-        pool, counts = [self.gold[:, None]], [np.zeros((len(self), 1))]
-        for number, order in ((best, score), (others, rng.random(offset.shape))):
-            if order is None:
-                continue
-            left = (offset > -np.inf).sum(1, keepdims=True)
-            chosen = best_of(np.where(offset > -np.inf, order, -np.inf), number)
-            count = np.take_along_axis(offset, chosen, 1)
-            if order is not score:  # these stand for all that are left
-                count += np.log(np.maximum(left, 1) / np.maximum((count > -np.inf).sum(1, keepdims=True), 1))
-            offset[some, chosen] = -np.inf
-            pool.append(np.pad(chosen, ((0, 0), (0, number - chosen.shape[1]))))
-            counts.append(np.pad(count, ((0, 0), (0, number - count.shape[1])), constant_values=-np.inf))
-        features = np.take_along_axis(rows, np.concatenate(pool, 1)[:, None], 2).transpose(0, 2, 1)
-        return Pools(np.ascontiguousarray(features), np.concatenate(counts, 1).astype(np.float32), self.queries.r)
-
-
-def forgiven(queries: LinkQueries, gold: Ints, known: Evidence) -> tuple[Ints, Ints, Floats]:
-    """Other known answers: (question, answer, 1 − share of the question's time at which it is known to hold)."""
-    index = Index(pair_key(known.x, known.r))
-    # An entity may have very many facts of a relation, at whatever time: some questions at a time.
-    parts = [_forgiven(queries[some], gold[some], known, index) for some in blocks(len(queries), FORGIVEN)]
-    question = [part[0] + start for start, part in zip(range(0, len(queries), FORGIVEN), parts, strict=True)]
-    none = np.empty(0, np.int64)
-    return (
-        np.concatenate([none, *question]),
-        np.concatenate([none, *(part[1] for part in parts)]),
-        np.concatenate([np.empty(0), *(part[2] for part in parts)]),
-    )
-
-
-def _forgiven(queries: LinkQueries, gold: Ints, known: Evidence, index: Index) -> tuple[Ints, Ints, Floats]:
-    question, row = index.matches(pair_key(queries.x, queries.r))
-    keep = known.y[row] != gold[question]
-    question, row = question[keep], row[keep]
-    span = spans.close((queries.begin, queries.end), known.first, known.last)
-    begin, end = spans.close((known.begin[row], known.end[row]), known.first, known.last)
-    shared = spans.intersection((begin, end), (span[0][question], span[1][question]))
-    first, last, group = spans.union(shared, pair_key(question, known.y[row]))
-    distinct, where = np.unique(group, return_inverse=True)
-    question, answer = split_key(distinct)
-    instants = np.bincount(where, weights=last - first + 1, minlength=len(distinct))
-    length = np.maximum(span[1] - span[0] + 1, 1)[question]
-    return question, answer, np.clip(1 - instants / length, 0, 1)
+        return features, start, place, fact
 
 
 def link_patterns(evidence: Evidence) -> tuple[str, ...]:
@@ -583,25 +470,6 @@ def linear_scores(weights: Weights, rows: Features, r: Ints) -> Floats:
     """Σ_k (w_k + v_{r,k}) f_k of all entities: (n, entities)."""
     found: Floats = np.matmul(weights.of(r)[:, None].astype(np.float32), rows)[:, 0].astype(np.float64)
     return found
-
-
-def best_of(scores: Floats, number: int) -> Ints:
-    """The entities with the highest scores, highest first: (n, number)."""
-    number = min(number, scores.shape[1])
-    best = np.argpartition(-scores, number - 1, axis=1)[:, :number] if number else np.empty((len(scores), 0), np.int64)
-    order = np.argsort(-np.take_along_axis(scores, best, 1), axis=1, kind="stable")
-    return np.take_along_axis(best, order, 1)
-
-
-def blocks(n: int, size: int = BLOCK) -> list[slice]:
-    """Parts of so many questions that their tables fit in memory."""
-    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
-
-
-def _asked(queries: LinkQueries, asks: Asks) -> LinkQueries:
-    if asks == "span":
-        return queries
-    return replace(queries, end=np.full(len(queries), spans.OPEN_END))
 
 
 def _nothing(entities: int) -> Extra:

@@ -31,7 +31,8 @@ from timeplex.models.scorer import DIRECTIONS, Direction
 from timeplex.patterns.base import Evidence, LinkQueries, TimeQueries
 from timeplex.patterns.dating import DateModel
 from timeplex.patterns.events import has_events
-from timeplex.patterns.ranking import EXTRA, Course, LinkModel, blocks
+from timeplex.patterns.questions import blocks
+from timeplex.patterns.ranking import EXTRA, Course, LinkModel
 from timeplex.patterns.relation_classes import relation_classes
 from timeplex.reproduce import Display, Step
 from timeplex.reproduce.records import Cell
