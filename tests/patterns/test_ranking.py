@@ -11,7 +11,8 @@ from timeplex.datasets.synthetic import generate
 from timeplex.kb import spans
 from timeplex.kb.facts import TemporalKB
 from timeplex.kb.split import split_randomly
-from timeplex.patterns import questions, ranking
+from timeplex.patterns import questions as asking
+from timeplex.patterns import ranking
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern, register
 from timeplex.patterns.loglinear import Pools, Weights
 from timeplex.patterns.questions import Questions, forgiven
@@ -254,7 +255,7 @@ def test_questions_with_very_many_known_answers_are_few(monkeypatch: pytest.Monk
         return Questions.of(facts, every, every, "span", 1000, np.random.default_rng(0))
 
     assert len(asked()) == 120
-    monkeypatch.setattr(questions, "MOST_ANSWERS", 600)
+    monkeypatch.setattr(asking, "MOST_ANSWERS", 600)
     few = asked()
     assert 5 < len(few) < 30
     assert len(few.answer) <= 600

@@ -6,8 +6,7 @@
    facts are the questions (`loglinear.fit`). Weights from facts that are still in the evidence would trust memory.
 2. The weights are adjusted on dev facts with a pull to those of step 1, if and as far as one half of dev says that this
    helps the other. Scores of a trained model (`extra`) come in here alone, since that model has seen the train facts.
-3. Trees may rank the best hundred again (`trees.grow`), on dev facts too, if those of one half of dev help the other;
-   the others keep their order below.
+3. Trees may rank the best hundred again (`trees.grow`), on dev facts too; the others keep their order below.
 
 Of events there are so many that other facts of the folds teach all but what `extra` counts: weights are those of step
 1, trees are grown on folds, and dev is left to judge, or to weigh `extra` and to grow trees that see it on top.
@@ -36,7 +35,7 @@ from timeplex.patterns import (  # noqa: F401 they register
 from timeplex.patterns.base import PATTERNS, Evidence, LinkQueries, Pattern
 from timeplex.patterns.loglinear import STEPS, Pools, Weights, fit, fit_some, mean_loss
 from timeplex.patterns.questions import Asks, Questions, asked_as, best_of, blocks
-from timeplex.patterns.trees import Trees, grow, helpful_trees
+from timeplex.patterns.trees import Trees, grow
 from timeplex.typing import Bools, Features, Floats, Ints, Progress
 
 Extra = Callable[[LinkQueries], NDArray[Any]]
@@ -320,7 +319,7 @@ class Course:
         if not len(self.dev) or (self.by_folds and self.extra is None):
             return models
         grown = self._grow(models, [self._mask(rows) for rows in parts])
-        return [model if each is None else model.with_more(each) for model, each in zip(models, grown, strict=True)]
+        return [model.with_more(each) for model, each in zip(models, grown, strict=True)]
 
     def linear(self, rows: Bools | None = None, without: str = "") -> LinkModel:
         """The model by dev facts, or those of a mask, without trees; and without the features of a group."""
@@ -363,21 +362,17 @@ class Course:
             self._starts[without] = _with_extra(weights) if self.extra is not None else weights
         return self._starts[without]
 
-    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees | None]:
-        """Trees by dev, by the questions in a mask for each model; they add to those that it has. None: no help."""
+    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees]:
+        """Trees by dev, by the questions in a mask for each model; they add to those that it has."""
         shown = [Shown() for _ in models]
         for block in blocks(len(self.dev)):
             some = self.dev[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
             for model, mask, each in zip(models, asked, shown, strict=True):
                 each.add(model, rows, some, mask[block])
-        trees: list[Trees | None] = []
+        trees = []
         while shown:  # what one model has learned from is let go before the next
-            features, start, right, fact = shown.pop(0).together()
-            if self.by_folds:
-                trees.append(grow(features, start, right, self.seed))
-            else:
-                trees.append(helpful_trees(features, start, right, fact % 2 == 0, self.seed))
+            trees.append(grow(*shown.pop(0).together(), self.seed))
         return trees
 
     def _grow_from_folds(self) -> Trees:
@@ -391,15 +386,14 @@ class Course:
                 some = questions[block]
                 rows = feature_rows(patterns, some.queries, extra)
                 shown.add(model, rows, some, np.ones(len(some), np.bool_))
-        features, start, right, _ = shown.together()
-        return grow(features, start, right, self.seed, FOLD_ROUNDS)
+        return grow(*shown.together(), self.seed, FOLD_ROUNDS)
 
 
 class Shown:
     """What trees are grown on: the best of each question that has the right answer among them."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Features, Floats, Ints, Ints]] = []
+        self._parts: list[tuple[Features, Floats, Ints]] = []
 
     def add(self, model: LinkModel, rows: Features, questions: Questions, mask: Bools) -> None:
         """The questions in a mask, (n,), with the features of all entities, as a model ranks them."""
@@ -410,20 +404,19 @@ class Shown:
         features = model.tree_features(rows, linear, r, best)[hit]
         start = np.take_along_axis(linear + questions.offsets(linear.shape[1]), best, 1)[hit]
         start = start if model.trees is None else start + model.trees(features)
-        self._parts.append((features, start, place, questions.fact[hit]))
+        self._parts.append((features, start, place))
 
-    def together(self) -> tuple[Features, Floats, Ints, Ints]:
-        """As `grow` takes it, and the fact of each question; nothing is left here, for they are large."""
+    def together(self) -> tuple[Features, Floats, Ints]:
+        """As `grow` takes it; nothing is left here, for they are large."""
         parts, self._parts = self._parts, []
-        start = np.concatenate([part[1] for part in parts])
-        place, fact = (np.concatenate([part[column] for part in parts]) for column in (2, 3))
+        start, place = np.concatenate([part[1] for part in parts]), np.concatenate([part[2] for part in parts])
         features = np.empty((len(place), *parts[0][0].shape[1:]), np.float32)
         last = len(place)
         while parts:
             part = parts.pop()[0]
             features[last - len(part) : last] = part
             last -= len(part)
-        return features, start, place, fact
+        return features, start, place
 
 
 def link_patterns(evidence: Evidence) -> tuple[str, ...]:
@@ -489,12 +482,18 @@ def _adjusted(
         each = np.where(known, stronger * pull, pull)
         return fit(some, start, pull=each, pull_corrections=stronger * corrections, iterations=iterations)
 
+    stronger = _best_pull(pools, start, fitted, half)
+    return fitted(pools, stronger) if stronger else start
+
+
+def _best_pull(pools: Pools, start: Weights, fitted: Callable[[Pools, float], Weights], half: Bools) -> float:
+    """The one of `STRONGER` with which each half of dev helps the other most; 0 if none does."""
     best, least = 0.0, sum(mean_loss(pools[part], start) * part.sum() for part in (half, ~half))
     for stronger in STRONGER:
         lost = sum(mean_loss(pools[part], fitted(pools[~part], stronger)) * part.sum() for part in (half, ~half))
         if lost < least:
             best, least = stronger, lost
-    return fitted(pools, best) if best else start
+    return best
 
 
 def _with_extra(weights: Weights) -> Weights:

@@ -11,7 +11,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from timeplex.errors import InputError
-from timeplex.typing import Bools, Codes, Features, Floats, Ints
+from timeplex.typing import Codes, Features, Floats, Ints
 
 ROUNDS, LEAVES, RATE = 150, 8, 0.05
 SMALLEST_LEAF = 20
@@ -150,19 +150,3 @@ def _flat(root: dict[str, Any]) -> tuple[list[tuple[int, float, int, int]], list
     if place(root) < 0:
         inner.append((0, 0.0, -1, -1))
     return inner, values
-
-
-def helpful_trees(features: Features, start: Floats, right: Ints, half: Bools, seed: int) -> Trees | None:
-    """Trees for questions as `grow` has them, if those of either half, (n,), help the other one; else none."""
-    worse = 0.0
-    for part in (half, ~half):
-        trees = grow(features[~part], start[~part], right[~part], seed)
-        worse += _lost(start[part] + trees(features[part]), right[part]) - _lost(start[part], right[part])
-    return grow(features, start, right, seed) if worse < 0 else None
-
-
-def _lost(scores: Floats, right: Ints) -> float:
-    """−Σ log softmax of the right answers."""
-    most = scores.max(1)
-    total = np.log(np.exp(scores - most[:, None]).sum(1)) + most
-    return float((total - scores[np.arange(len(right)), right]).sum())
