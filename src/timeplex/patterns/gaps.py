@@ -261,8 +261,7 @@ def _sharpest(kind: Ints, told: Floats) -> Floats:
     share = np.zeros(len(kind))
     for expert in range(len(kind)):
         share[expert] = 1.0 * (told[kind[expert]] > most - AS_SHARP)
-    share /= max(share.sum(), 1.0)
-    return share
+    return share / max(share.sum(), 1.0)
 
 
 @njit(cache=True, nogil=True)

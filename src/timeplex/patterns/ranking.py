@@ -6,8 +6,7 @@
    facts are the questions (`loglinear.fit`). Weights from facts that are still in the evidence would trust memory.
 2. The weights are adjusted on dev facts with a pull to those of step 1, if and as far as one half of dev says that this
    helps the other. Scores of a trained model (`extra`) come in here alone, since that model has seen the train facts.
-3. Trees may rank the best hundred again (`trees.grow`), on dev facts too, if those of one half of dev help the other;
-   the others keep their order below.
+3. Trees may rank the best hundred again (`trees.grow`), on dev facts too; the others keep their order below.
 """
 
 from collections.abc import Callable, Sequence
@@ -317,27 +316,23 @@ class Course:
             self._starts[without] = _with_extra(weights) if self.extra is not None else weights
         return self._starts[without]
 
-    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees | None]:
-        found: list[tuple[list[Features], list[Floats], list[Ints], list[Ints]]] = [([], [], [], []) for _ in models]
+    def _grow(self, models: Sequence[LinkModel], asked: Sequence[Bools]) -> list[Trees]:
+        found: list[tuple[list[Features], list[Floats], list[Ints]]] = [([], [], []) for _ in models]
         for block in blocks(len(self.dev)):
             some = self.dev[block]
             rows = feature_rows(self.patterns, some.queries, self.extra)
             offset = some.offsets(self.evidence.entities)
-            for model, mask, (features, start, right, fact) in zip(models, asked, found, strict=True):
+            for model, mask, (features, start, right) in zip(models, asked, found, strict=True):
                 linear = linear_scores(model.weights, rows, some.queries.r)
                 best = model.best(linear)
                 hit, place = np.nonzero((best == some.gold[:, None]) & mask[block, None])
                 features.append(tree_features(rows, linear, best)[hit])
                 start.append(np.take_along_axis(linear + offset, best, 1)[hit])
                 right.append(place)
-                fact.append(some.fact[hit])
-        trees: list[Trees | None] = []
+        trees = []
         while found:  # what one model has learned from is let go before the next
-            told, begun, places, facts = found.pop(0)
-            half = np.concatenate(facts) % 2 == 0
-            of_all = np.concatenate(told), np.concatenate(begun), np.concatenate(places)
-            del told, begun, places
-            trees.append(helpful_trees(*of_all, half, self.seed))
+            told, begun, places = found.pop(0)
+            trees.append(grow(np.concatenate(told), np.concatenate(begun), np.concatenate(places), self.seed))
         return trees
 
 
@@ -502,22 +497,6 @@ def tree_features(rows: Features, linear: Floats, best: Ints) -> Features:
     score = np.take_along_axis(linear, best, 1)
     relative = (score - linear.max(1, keepdims=True)).astype(np.float32)
     return np.concatenate([picked, relative[:, None]], axis=1).transpose(0, 2, 1)
-
-
-def helpful_trees(features: Features, start: Floats, right: Ints, half: Bools, seed: int) -> Trees | None:
-    """Trees for questions as `grow` has them, if those of either half, (n,), help the other one; else none."""
-    worse = 0.0
-    for part in (half, ~half):
-        trees = grow(features[~part], start[~part], right[~part], seed)
-        worse += _lost(start[part] + trees(features[part]), right[part]) - _lost(start[part], right[part])
-    return grow(features, start, right, seed) if worse < 0 else None
-
-
-def _lost(scores: Floats, right: Ints) -> float:
-    """−Σ log softmax of the right answers."""
-    most = scores.max(1)
-    total = np.log(np.exp(scores - most[:, None]).sum(1)) + most
-    return float((total - scores[np.arange(len(right)), right]).sum())
 
 
 def best_of(scores: Floats, number: int) -> Ints:
