@@ -261,7 +261,8 @@ def _sharpest(kind: Ints, told: Floats) -> Floats:
     share = np.zeros(len(kind))
     for expert in range(len(kind)):
         share[expert] = 1.0 * (told[kind[expert]] > most - AS_SHARP)
-    return share / max(share.sum(), 1.0)
+    share /= max(share.sum(), 1.0)
+    return share
 
 
 @njit(cache=True, nogil=True)

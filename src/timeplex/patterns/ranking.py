@@ -530,12 +530,18 @@ def _adjusted(
         each = np.where(known, stronger * pull, pull)
         return fit(some, start, pull=each, pull_corrections=stronger * corrections, iterations=iterations)
 
+    stronger = _best_pull(pools, start, fitted, half)
+    return fitted(pools, stronger) if stronger else start
+
+
+def _best_pull(pools: Pools, start: Weights, fitted: Callable[[Pools, float], Weights], half: Bools) -> float:
+    """The one of `STRONGER` with which each half of dev helps the other most; 0 if none does."""
     best, least = 0.0, sum(mean_loss(pools[part], start) * part.sum() for part in (half, ~half))
     for stronger in STRONGER:
         lost = sum(mean_loss(pools[part], fitted(pools[~part], stronger)) * part.sum() for part in (half, ~half))
         if lost < least:
             best, least = stronger, lost
-    return fitted(pools, best) if best else start
+    return best
 
 
 def _with_extra(weights: Weights) -> Weights:
