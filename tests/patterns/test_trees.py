@@ -7,7 +7,7 @@ import pytest
 
 from timeplex.errors import InputError
 from timeplex.patterns import trees
-from timeplex.patterns.trees import Trees, grow, helpful_trees
+from timeplex.patterns.trees import Trees, grow
 
 pytest.importorskip("lightgbm")
 
@@ -24,17 +24,6 @@ def test_trees_learn_what_no_sum_of_features_says() -> None:
     found = grow(features, np.zeros(features.shape[:2]), best)
     right = np.argmax(found(features), axis=1) == best
     assert right.mean() > 0.7
-
-
-def test_trees_are_kept_only_if_one_half_helps_the_other() -> None:
-    features, best = world()
-    start, half = np.zeros(features.shape[:2]), np.arange(len(features)) % 2 == 0
-    kept = helpful_trees(features, start, best, half, 0)
-    assert kept is not None
-    np.testing.assert_array_equal(kept(features), grow(features, start, best)(features))
-    by_chance = np.random.default_rng(1).integers(10, size=len(features))
-    assert helpful_trees(features, start, by_chance, half, 0) is None
-    assert helpful_trees(features[:0], start[:0], best[:0], half[:0], 0) is None
 
 
 def test_arrays_say_what_lightgbm_says(monkeypatch: pytest.MonkeyPatch) -> None:
