@@ -45,8 +45,11 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> TemporalKB:
 
 @pytest.fixture(scope="module")
 def service(kb: TemporalKB) -> Service:
-    """One whose patterns are learned."""
-    return Service(timeplex.learn(kb).learn())
+    """One whose patterns are learned, and that has looked for what is wrong or missing."""
+    made = Service(timeplex.learn(kb).learn())
+    made.findings()
+    made.discover()
+    return made
 
 
 @pytest.fixture
@@ -199,6 +202,17 @@ def tags(page: str) -> list[tuple[str, dict[str, str]]]:
 
 
 # The queue
+
+
+def test_while_missing_facts_are_looked_for_the_page_says_so(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Service(timeplex.learn(kb).learn())
+    monkeypatch.setattr("timeplex.serve.pages.PATIENCE", 0.0)
+    with TestClient(create_app(fresh), base_url="http://localhost") as client:
+        page = client.get("/review?kind=proposal")
+        assert page.status_code == 200
+        assert "Missing facts are being looked for" in page.text
+        assert client.get("/review.json?kind=proposal").json()["searching"] is True
+    fresh.close()
 
 
 def item(client: TestClient, kind: str = "finding", **query: object) -> dict[str, Any]:
