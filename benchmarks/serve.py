@@ -12,6 +12,7 @@ evenly (`rate`), then for half a minute as many as are answered (`…_full`).
 `errors`              answers that are not what was asked for; the aim: none
 `rss_growth_mb`       memory of the server at the end beyond that after a tenth of the time; the aim: flat
 `start_seconds`       from the command to the first answer to `when`; the aim: 5
+`load_average`        of the last minute: what else keeps the cores busy counts in every wait of a client
 """
 
 import http.client
@@ -194,7 +195,7 @@ def measured(run: str, options: Any) -> dict[str, Any]:
     result |= {name: found[name] for name in ("requests", "errors", "rss_mb", "rss_growth_mb")}
     result["errors"] += first.errors + full["errors"]
     result["requests_a_second_full"] = full["requests"] / min(30.0, options.seconds)
-    return {**result, "start_seconds": started}
+    return {**result, "start_seconds": started, "load_average": os.getloadavg()[0]}
 
 
 def main() -> None:

@@ -8,6 +8,8 @@ A command must exit with 0, or with 2 if the output shown begins with `error:`. 
 blocks marked `console check` and `console about`; there a line of `…` stands for any number of lines. What a trained
 model says may differ a little from machine to machine: in a block marked `about` numbers may be off by `ABOUT`, and
 the heights of bars and the width of columns do not count.
+
+`timeplex serve` goes on for the rest of the document, or until the next one, and is ended as by Ctrl-C.
 """
 
 import doctest
@@ -15,10 +17,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 NOT_RUN = ("git clone", "pip install", "cd")
 """Set-up that a reader does once: recognised by these first words, and not run."""
 
-RUN = ("timeplex", ".venv/bin/timeplex", "python", ".venv/bin/python", "cat", "head", "ls", "curl")
+RUN = ("timeplex", ".venv/bin/timeplex", "python", ".venv/bin/python", "cat", "curl", "head", "ls")
 """Programs that are run. A command of any other kind is a failure: add it here, or to NOT_RUN, on purpose."""
 
 REALLY_MADE = ("demo",)
@@ -41,10 +44,9 @@ REALLY_MADE = ("demo",)
 
 SECONDS = 300
 
-SERVES = "The patterns of "
-"""A server that has said a line which begins so answers at once."""
-
-PORT = re.compile(r"(?<=--port )\d+")
+SERVE = ("timeplex serve ", ".venv/bin/timeplex serve ")
+"""What is left running for the rest of the document, at a port that is free instead of the usual one."""
+PORT = "8765"
 
 ABOUT = {"whole": 2, "decimal": 0.05}
 """By how much a number may be off in a block marked `about`."""
@@ -161,22 +163,18 @@ class Runner:
     folder: Path
     data: Path | None = field(default_factory=data_folder)
     left_out: list[str] = field(default_factory=list)
-    serving: "list[subprocess.Popen[str]]" = field(default_factory=list)
+    server: "subprocess.Popen[str] | None" = None
+    port: str = PORT
 
     def run(self, markdown: str) -> None:
         """Run all blocks in order; the first thing that goes wrong is raised."""
         try:
-            self._run(_with_free_ports(markdown))
-            for process in self.serving:
-                process.terminate()
-                if process.wait(patience(60)) != 0:
-                    raise DocumentError(f"{process.args!r} left with {process.returncode} when it was told to stop")
+            self._run(markdown)
+            self._stop()
         finally:
-            for process in self.serving:
-                process.kill()
-                process.wait()
-                if process.stdout:
-                    process.stdout.close()
+            if self.server is not None:
+                self.server.kill()
+                self.server.wait()
 
     def _run(self, markdown: str) -> None:
         shutil.copytree(ROOT / "examples", self.folder / "examples", dirs_exist_ok=True)
@@ -192,10 +190,10 @@ class Runner:
 
     def _console(self, command: Command) -> None:
         where = f"line {command.line}: {command.command}"
-        if command.command.endswith(" &"):
+        if command.command.startswith(SERVE):
             self._serve(command, where)
             return
-        for part in command.command.split(" && "):
+        for part in command.command.replace(f"127.0.0.1:{PORT}", f"127.0.0.1:{self.port}").split(" && "):
             action = self._action(part.strip(), where)
             if action is None:
                 self.left_out.append(part.strip())
@@ -213,39 +211,46 @@ class Runner:
             expected = 2 if command.shown and command.shown[0].startswith("error:") else 0
             if done.returncode != expected:
                 raise DocumentError(f"{where}\nexit code {done.returncode}, not {expected}; it printed:\n{done.stdout}")
-            printed = done.stdout.splitlines()
+            printed = done.stdout.replace(f"127.0.0.1:{self.port}", f"127.0.0.1:{PORT}").splitlines()
             if command.compared and not matches(command.shown, printed, command.compared == "about"):
                 raise DocumentError(f"{where}\nprinted something else than is shown:\n{done.stdout}")
 
     def _serve(self, command: Command, where: str) -> None:
-        """Start what serves until the document ends, and wait until it does."""
-        action = self._action(command.command.removesuffix(" &"), where)
-        if action is None:
-            self.left_out.append(command.command)
-            return
-        beside = self.folder / f".stderr-{len(self.serving)}"
-        with beside.open("wb") as errors:
-            process = subprocess.Popen(
-                ["bash", "-c", f"exec {command.command.removesuffix(' &')}"],
+        """Start a server, which must print what is shown, and leave it running."""
+        self._stop()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = str(free.getsockname()[1])
+        log = self.folder / ".served"
+        with log.open("w") as output:
+            self.server = subprocess.Popen(
+                [*shlex.split(command.command), "--port", self.port],
                 cwd=self.folder,
                 env=self.environment(),
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                encoding="utf-8",
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
             )
-        self.serving.append(process)
-        watch = threading.Timer(patience(SECONDS), process.kill)
-        watch.start()
-        printed: list[str] = []
-        for line in process.stdout or ():
-            printed.append(line.rstrip("\n"))
-            if line.startswith(SERVES):
-                break
-        else:
-            raise DocumentError(f"{where}\ndoes not serve; it printed:\n{printed}\n{beside.read_text()}")
-        watch.cancel()
-        if command.compared and not matches(command.shown, printed, command.compared == "about"):
-            raise DocumentError(f"{where}\nprinted something else than is shown:\n" + "\n".join(printed))
+        end = time.monotonic() + patience(SECONDS)
+        while True:
+            printed = log.read_text().replace(f"127.0.0.1:{self.port}", f"127.0.0.1:{PORT}")
+            said = "http://" in printed if not command.compared else matches(command.shown, printed.splitlines())
+            if said and printed.endswith("\n"):
+                return
+            if self.server.poll() is not None or time.monotonic() > end:
+                raise DocumentError(f"{where}\nprinted something else than is shown:\n{printed}")
+            time.sleep(0.1)
+
+    def _stop(self) -> None:
+        """End the server as Ctrl-C does."""
+        if self.server is None:
+            return
+        server, self.server = self.server, None
+        if server.poll() is not None:
+            raise DocumentError(f"the server has ended by itself with exit code {server.returncode}")
+        server.send_signal(signal.SIGINT)
+        if server.wait(patience(30)) != 0:
+            raise DocumentError(f"the server ended with exit code {server.returncode} after Ctrl-C")
 
     def _action(self, command: str, where: str) -> tuple[list[str], Path] | None:
         """What to run for a command and where; None if it is of a kind that is left out."""
@@ -259,7 +264,7 @@ class Runner:
         unknown = [word for word in words if word not in RUN]
         if unknown:
             raise DocumentError(f"{where}\n{', '.join(unknown)}: not a kind of command that this test knows")
-        if self._lacks_data(command) or any(shutil.which(word) is None for word in words if word == "curl"):
+        if self._lacks_data(command):
             return None
         return ["bash", "-o", "pipefail", "-c", command], self.folder
 
@@ -292,19 +297,12 @@ class Runner:
                 names.update(test.globs)
             else:
                 # Line numbers in a trace are to be those of the document.
-                exec(compile("\n" * (block.line - 1) + block.text, "document", "exec"), names)
+                text = block.text.replace(f"127.0.0.1:{PORT}", f"127.0.0.1:{self.port}")
+                exec(compile("\n" * (block.line - 1) + text, "document", "exec"), names)
         finally:
             os.chdir(before)
             os.environ.clear()
             os.environ.update(variables)
-
-
-def _with_free_ports(markdown: str) -> str:
-    """The document with ports that are free on this machine in the place of those that it names."""
-    for port in dict.fromkeys(PORT.findall(markdown)):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            markdown = re.sub(rf"\b{port}\b", str(free.getsockname()[1]), markdown)
-    return markdown
 
 
 def _first_words(command: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -881,5 +881,7 @@ def _counts(values: Any) -> list[tuple[Any, int]]:
 
 def _joined(direction: Direction, questions: Sequence[EntityQueries]) -> EntityQueries:
     """Questions of one direction as one."""
-    columns = ("given", "r", "begin", "end")
-    return EntityQueries(direction, *(np.concatenate([getattr(each, name) for each in questions]) for name in columns))
+    names = [each.name for each in fields(EntityQueries) if each.name != "direction"]
+    return EntityQueries(
+        direction, **{name: np.concatenate([getattr(each, name) for each in questions]) for name in names}
+    )
