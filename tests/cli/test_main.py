@@ -15,7 +15,7 @@ from timeplex.cli import main
 VERBS = (
     *("datasets", "stats", "import", "problems", "split"),
     *("models", "check-model", "train", "tune", "evaluate", "compare", "diagnose", "reproduce"),
-    *("audit", "rank", "when", "explain", "fill", "discover"),
+    *("audit", "apply", "rank", "when", "explain", "fill", "discover", "serve"),
 )
 
 

@@ -45,8 +45,11 @@ def kb(tmp_path_factory: pytest.TempPathFactory) -> TemporalKB:
 
 @pytest.fixture(scope="module")
 def service(kb: TemporalKB) -> Service:
-    """One whose patterns are learned."""
-    return Service(timeplex.learn(kb).learn())
+    """One whose patterns are learned, and that has looked for what is wrong or missing."""
+    made = Service(timeplex.learn(kb).learn())
+    made.findings()
+    made.discover()
+    return made
 
 
 @pytest.fixture
@@ -144,6 +147,26 @@ def test_what_cannot_be_asked_is_an_error_of_the_user(client: TestClient) -> Non
         assert "Traceback" not in as_page.text
 
 
+def test_no_name_in_an_address_is_special(client: TestClient) -> None:
+    """What is not known is passed over, whatever it is called."""
+    more = urlencode(
+        dict.fromkeys(("path", "self", "name", "kwargs", "shown", "json", "to", "title", "query", "_"), ODD)
+    )
+    as_page = {"accept": "text/html"}
+    for path in PAGES:
+        plain = asked(path)
+        answer = client.get(f"{path}{plain}{'&' if plain else '?'}{more}", headers=as_page)
+        assert answer.status_code in (200, 422), path  # `to` is a time of an entity
+        assert "<img" not in answer.text
+        missing = client.get(f"{path}?id=nobody&rule=x&item=99999999&{more}", headers=as_page)
+        assert missing.status_code < 500, path
+
+
+def test_json_holds_no_pictures(client: TestClient) -> None:
+    for path in PAGES:
+        assert "<svg" not in client.get(f"{path}.json{asked(path)}").text
+
+
 def test_a_whole_name_leads_to_its_entity(client: TestClient) -> None:
     answer = client.get("/search?q=P7", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/entity?id=p7")
@@ -179,6 +202,17 @@ def tags(page: str) -> list[tuple[str, dict[str, str]]]:
 
 
 # The queue
+
+
+def test_while_missing_facts_are_looked_for_the_page_says_so(kb: TemporalKB, monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Service(timeplex.learn(kb).learn())
+    monkeypatch.setattr("timeplex.serve.pages.PATIENCE", 0.0)
+    with TestClient(create_app(fresh), base_url="http://localhost") as client:
+        page = client.get("/review?kind=proposal")
+        assert page.status_code == 200
+        assert "Missing facts are being looked for" in page.text
+        assert client.get("/review.json?kind=proposal").json()["searching"] is True
+    fresh.close()
 
 
 def item(client: TestClient, kind: str = "finding", **query: object) -> dict[str, Any]:

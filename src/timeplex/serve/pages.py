@@ -331,10 +331,10 @@ class Pages:
         bar = Bar(drawing.escape(label), span["first"], span["last"], span["text"], "asked")
         times = [] if covers_all else [span]
         axis = self.pictures.axis([*some, *times])
-        found["picture"] = self.pictures.tracks(some, axis, f"Evidence: {label}", "", [] if covers_all else [bar])
+        picture = self.pictures.tracks(some, axis, f"Evidence: {label}", "", [] if covers_all else [bar])
         found["facts"] = some
         found["most"] = max((abs(part["value"]) for part in found["parts"]), default=1.0) or 1.0
-        return {"explained": found}
+        return {"explained": found, "evidence": picture}
 
     def when(self, asked: Mapping[str, str]) -> tuple[str, Row, list[Row]]:
         """When a fact held: the curve, the span, the interval, what is stated, and the evidence."""
@@ -373,14 +373,17 @@ class Pages:
             limit=number_of(asked, "limit", FINDINGS_ON_PAGE, MOST_ROWS) or 1,
             offset=offset,
         )
+        pictures = []
         for each in found["items"]:
             facts = [each["fact"] | {"kind": "suspicious"}, *(fact | {"kind": "known"} for fact in each["others"])]
-            each["picture"] = self.pictures.tracks(facts, self.pictures.axis(facts), each["message"])
-            each["decision"] = self.queue.decision("finding", each["fact"]["row"])
+            pictures.append(self.pictures.tracks(facts, self.pictures.axis(facts), each["message"]))
+            decided = self.queue.decision("finding", each["fact"]["row"])
+            each["decision"] = None if decided is None else asdict(decided)
         shown = {
             "json": ("found",),
             "title": "Findings",
             "found": found,
+            "pictures": pictures,
             "asked": dict(asked),
             "severity": severity,
         }

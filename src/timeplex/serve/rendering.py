@@ -80,7 +80,7 @@ async def favicon() -> Response:
     return Response(_file("favicon.svg"), media_type="image/svg+xml")
 
 
-def link(path: str, **query: object) -> str:
+def link(path: str, /, **query: object) -> str:
     """An address with its state: what is None or empty is left out."""
     given = {name.rstrip("_"): str(value) for name, value in query.items() if value not in (None, "")}
     return f"{path}?{urlencode(given, quote_via=quote)}" if given else path
