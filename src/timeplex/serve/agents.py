@@ -21,7 +21,8 @@ from starlette.types import Receive, Scope, Send
 from timeplex import __version__
 from timeplex.errors import TimeplexError, UnknownNameError
 from timeplex.files import to_json
-from timeplex.serve.service import LONGEST_NAME, Question, Row, Service, Triple
+from timeplex.serve.limits import LONGEST_NAME, Row
+from timeplex.serve.service import Question, Service, Triple
 from timeplex.serve.turns import time_limit
 from timeplex.text import visible
 

@@ -19,7 +19,8 @@ from timeplex.decisions.applying import stated
 from timeplex.decisions.journal import MOST_NOTE, Decision, Decisions, Kind, Stated, instants_of
 from timeplex.errors import InputError, UnknownNameError
 from timeplex.kb.facts import Facts, TemporalKB
-from timeplex.serve.service import MOST_ANSWERS, Service
+from timeplex.serve.limits import MOST_ANSWERS
+from timeplex.serve.service import Service
 from timeplex.text import span
 from timeplex.typing import Ints
 

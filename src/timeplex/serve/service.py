@@ -25,53 +25,37 @@ from timeplex.answers.learned import Learned
 from timeplex.answers.rank import EntityQueries
 from timeplex.answers.resolve import ANY_TIME, ELSEWHEN, when_table
 from timeplex.answers.single import WhenAnswer
-from timeplex.answers.trained import Trained
 from timeplex.auditing.base import says
 from timeplex.auditing.findings import Findings
 from timeplex.errors import BusyError, InputError, Stopped, TimeplexError, UnknownNameError
 from timeplex.kb import spans
-from timeplex.kb.facts import SPLITS, Facts
-from timeplex.kb.names import Names
-from timeplex.kb.stats import describe
 from timeplex.models.scorer import Direction
 from timeplex.patterns.base import TimeQueries
+from timeplex.serve.holdings import Holdings
+from timeplex.serve.limits import (
+    BARS,
+    DISCOVERIES,
+    FACETS,
+    MOST_ANSWERS,
+    MOST_EXPLAINED,
+    MOST_IN_ALL,
+    MOST_QUESTIONS,
+    MOST_ROWS,
+    OTHERS,
+    REASONS,
+    ROWS,
+    Row,
+    check_number,
+    check_page,
+    check_text,
+    page,
+)
 from timeplex.serve.turns import Turns, seconds_left, still_time
-from timeplex.text import Describer, quoted
 from timeplex.typing import Bools, Ints, Progress
-
-MOST_ANSWERS = 1_000
-"""k: so many answers to a question, so many missing facts."""
-MOST_QUESTIONS = 256
-"""So many questions, or rows to fill, in a call."""
-MOST_IN_ALL = 25_600
-"""So many answers to all questions of a call together."""
-MOST_EXPLAINED = 1_000
-"""So many of them with their reasons."""
-LONGEST_NAME = 512
-"""Characters of a name, a date, a text that is searched for."""
-MOST_ROWS = 1_000
-"""So many rows of a list on a page of it."""
-ROWS = 50
-"""So many if one does not say."""
-MOST_NEIGHBOURS = 50
-"""So many neighbours in the small graph."""
-BARS = 240
-"""A curve has so many parts at most."""
-REASONS = 4
-"""So many facts are told for a date."""
-OTHERS = 5
-"""So many other facts are named with a finding."""
-LATER = 10**9
-"""A page begins at this row at the latest."""
-DISCOVERIES = 16
-"""So many searches for missing facts are remembered."""
-FACETS = 200
-"""So many values of a facet are counted."""
 
 NEEDED = ("dates", "links")
 """What `Learned` learns: when, and who."""
 
-Row = dict[str, Any]
 Found = TypeVar("Found")
 
 
@@ -94,31 +78,20 @@ class Triple:
     object: str
 
 
-class Service:
+class Service(Holdings):
     """A KB, or a run, to be looked at and asked by many.
 
     `start` learns what is not learned yet in a thread of its own; what needs it waits, or is told to ask again.
     """
 
     def __init__(self, learned: Learned) -> None:
-        self.learned, self.kb = learned, learned.kb
+        super().__init__(learned)
         # Who and when do not wait for each other; nothing that they read is changed once it is learned.
         self._turns, self._dating, self._keeping = Turns(), Turns(), threading.Lock()
         self._stopping, self._step, self._learning = threading.Event(), threading.Condition(), False
         self._thread: threading.Thread | None = None
         self._progress: tuple[int, int | None] = (0, None)
         self._kept: dict[Any, _Kept] = {}
-        # What would be made on first use, perhaps by two at once, is made now.
-        self._facts = self.kb.facts
-        self.asking, self._words = learned.asking, Describer(self.kb, self._facts)
-        self._split = np.repeat(
-            np.arange(len(SPLITS)), [len(self.kb.splits.get(name, Facts.empty())) for name in SPLITS]
-        )
-        mentioned = np.concatenate([self._facts.s, self._facts.o])
-        self._facts_of_entity = np.bincount(mentioned, minlength=len(self.kb.entities))
-        date = self._facts.date
-        self._place = np.empty(len(date), np.int64)  # of each fact in the order of dates
-        self._place[np.lexsort((self._facts.r, date))] = np.arange(len(date))
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -198,163 +171,6 @@ class Service:
                 self._learn()
         return self.learned
 
-    # What the KB holds -------------------------------------------------------------------------------------------
-
-    def about(self) -> Row:
-        """What the KB holds: counts, its facts over time, its relations."""
-        return {**self._about, "ready": self.ready, "run": self.run is not None, "model": self.model_name}
-
-    @cached_property
-    def _about(self) -> Row:
-        stats = describe(self.kb).to_json()
-        told: tuple[str, ...] = (
-            "name",
-            "granularity",
-            "facts",
-            "splits",
-            "entities",
-            "relations",
-            "first",
-            "last",
-            "both_ends_known",
-        )
-        told += ("events", "open_begins", "open_ends", "problems")
-        return {
-            **{name: stats[name] for name in told},
-            "histogram": [{"first": first, "last": last, "facts": facts} for first, last, facts in stats["histogram"]],
-        }
-
-    @cached_property
-    def _by_relation(self) -> list[Row]:
-        rows = describe(self.kb).to_json()["by_relation"]
-        return [{"id": row.pop("relation"), **row} for row in rows]
-
-    @property
-    def run(self) -> "Trained | None":
-        """The run that answers; None for a plain KB."""
-        return self.learned if isinstance(self.learned, Trained) else None
-
-    @property
-    def model_name(self) -> str:
-        """What answers: `timeplex`, or `patterns` for a plain KB."""
-        return str(self.learned.about["model"])
-
-    def relations(self, limit: int = ROWS, offset: int = 0) -> Row:
-        """The relations with what is counted of each, most frequent first."""
-        check_page(limit, offset)
-        return _page(self._by_relation, limit, offset)
-
-    def search(self, text: str = "", limit: int = ROWS, offset: int = 0) -> Row:
-        """Entities whose id or label holds a text, best first; if none does, those that look most like it.
-
-        An empty text gives all, those with the most facts first. `near` says that what came is only like the text.
-        """
-        check_page(limit, offset)
-        check_text(text, "What is searched for")
-        names = self.kb.entities
-        found, near = names.search(text, self._facts_of_entity), False
-        if not len(found) and text.strip():
-            found, near = np.array(names.closest(text, 5), np.int64), True
-        return {**_page(found, limit, offset, self._many_entities), "near": near}
-
-    def _many_entities(self, numbers: Ints) -> list[Row]:
-        return [self._entity(int(number)) | {"facts": int(self._facts_of_entity[number])} for number in numbers]
-
-    def _entity(self, number: int) -> Row:
-        return {"id": self.kb.entities[number], "label": self.kb.entities.label(number)}
-
-    def _relation(self, number: int) -> Row:
-        return {"id": self.kb.relations[number], "label": self.kb.relations.label(number)}
-
-    def entity(self, name: str, limit: int = ROWS, offset: int = 0) -> Row:
-        """An entity: its facts by date, and how many of each relation."""
-        check_page(limit, offset)
-        number = self._find(self.kb.entities, name, "entity")
-        rows = self._by_date(self._facts.of_entity(number))
-        relation, count = np.unique(self._facts.r[rows], return_counts=True)
-        order = np.argsort(-count, kind="stable")
-        counts = [self._relation(int(relation[at])) | {"facts": int(count[at])} for at in order[:FACETS]]
-        return {**self._entity(number), **_page(rows, limit, offset, self.facts_of), "relations": counts}
-
-    def neighbours(self, name: str, limit: int = MOST_NEIGHBOURS) -> Row:
-        """The entities that an entity has facts with, those with the most facts first, and the facts between them."""
-        if not 1 <= limit <= MOST_NEIGHBOURS:
-            raise InputError(f"{limit} neighbours cannot be given.", f"Give a number from 1 to {MOST_NEIGHBOURS}.")
-        number = self._find(self.kb.entities, name, "entity")
-        rows = self._facts.of_entity(number)
-        other = np.where(self._facts.s[rows] == number, self._facts.o[rows], self._facts.s[rows])
-        each, count = np.unique(other, return_counts=True)
-        chosen = each[np.argsort(-count, kind="stable")][:limit]
-        items = []
-        for neighbour in chosen.tolist():
-            between = self._by_date(rows[other == neighbour])
-            items.append({**self._entity(neighbour), "facts": len(between), "first": self.facts_of(between[:1])[0]})
-        return {"entity": self._entity(number), "total": len(each), "items": items}
-
-    def facts(
-        self,
-        *,
-        entity: str | None = None,
-        subject: str | None = None,
-        relation: str | None = None,
-        object: str | None = None,
-        at: str | None = None,
-        limit: int = ROWS,
-        offset: int = 0,
-    ) -> Row:
-        """The facts that are of an entity, a subject, a relation, an object, and that hold at a time, by date."""
-        check_page(limit, offset)
-        facts, mask = self._facts, None
-        for name, column in ((subject, facts.s), (object, facts.o)):
-            if name is not None:
-                mask = _both(mask, column == self._find(self.kb.entities, name, "entity"))
-        if relation is not None:
-            mask = _both(mask, facts.r == self._find(self.kb.relations, relation, "relation"))
-        if entity is not None:
-            number = self._find(self.kb.entities, entity, "entity")
-            mask = _both(mask, (facts.s == number) | (facts.o == number))
-        if at is not None:
-            check_text(at, "A time")
-            begin, end = self.asking.span(at)
-            mask = _both(mask, (facts.begin <= end) & (facts.end >= begin) & facts.dated)
-        rows = self._by_date(np.arange(len(facts)) if mask is None else np.flatnonzero(mask))
-        return _page(rows, limit, offset, self.facts_of)
-
-    def facts_of(self, rows: Sequence[int] | Ints) -> list[Row]:
-        """Facts by their rows in `kb.facts`, as plain values.
-
-        `row` names the fact in this KB; `first` and `last` are instants to draw by, None where an end is open;
-        `suspicion` is None for what nothing is found against, or as long as nothing has been looked for.
-        """
-        facts, suspicion = self._facts, self._suspicion_of_rows()
-        told = []
-        for row in (int(each) for each in rows):
-            begin, end = int(facts.begin[row]), int(facts.end[row])
-            told.append(
-                {
-                    "row": row,
-                    "subject": self._entity(int(facts.s[row])),
-                    "relation": self._relation(int(facts.r[row])),
-                    "object": self._entity(int(facts.o[row])),
-                    "begin": self.kb.date(begin),
-                    "end": self.kb.date(end),
-                    "first": None if begin == spans.OPEN_BEGIN else begin,
-                    "last": None if end == spans.OPEN_END else end,
-                    "split": SPLITS[self._split[row]],
-                    "text": self._words.fact(row),
-                    "suspicion": suspicion.get(row),
-                }
-            )
-        return told
-
-    def _by_date(self, rows: Ints) -> Ints:
-        """Rows in the order of their dates, those without one last."""
-        return rows[np.argsort(self._place[rows])]
-
-    def _find(self, names: Names, name: str, what: str) -> int:
-        check_text(name, "A name")
-        return names.find(name, what, in_part=True)
-
     # Who and when ------------------------------------------------------------------------------------------------
 
     def rank(
@@ -367,9 +183,9 @@ class Service:
         answers   rank, id, label, probability (None for what is stated), known (spans, or None) and with `why` reasons
         company   the share of such facts that have company, if the KB states an answer for that time already
         """
-        _check_number(k, 1, MOST_ANSWERS, "answers")
-        _check_number(len(questions), 1, MOST_QUESTIONS, "questions")
-        _check_number(k * len(questions), 1, MOST_EXPLAINED if why else MOST_IN_ALL, "answers in all")
+        check_number(k, 1, MOST_ANSWERS, "answers")
+        check_number(len(questions), 1, MOST_QUESTIONS, "questions")
+        check_number(k * len(questions), 1, MOST_EXPLAINED if why else MOST_IN_ALL, "answers in all")
         learned, resolved, told = self._learned(), dict[int, EntityQueries](), dict[int, Row]()
         place: dict[Direction, list[int]] = {"object": [], "subject": []}
         for number, question in enumerate(questions):
@@ -455,7 +271,7 @@ class Service:
         curve   with `curve`: {first, last, width, unit, probability: […], outside}, equal parts of the window about it
         why     with `why`: the facts that speak for the begin: {sentence, fact} each
         """
-        _check_number(len(triples), 1, MOST_QUESTIONS, "questions")
+        check_number(len(triples), 1, MOST_QUESTIONS, "questions")
         learned, numbers, told = self._learned("dates"), list[tuple[int, int, int]](), dict[int, Row]()
         for number, triple in enumerate(triples):
             try:
@@ -561,7 +377,7 @@ class Service:
 
     def explain_all(self, triples: Sequence[Triple], ways: Sequence[tuple[str, Direction]]) -> list[Row]:
         """`explain` for many, each with its time and its direction; one that cannot be asked has an `error`."""
-        _check_number(len(triples), 1, MOST_QUESTIONS, "questions")
+        check_number(len(triples), 1, MOST_QUESTIONS, "questions")
         told = []
         for triple, (at, of) in zip(triples, ways, strict=True):
             try:
@@ -575,7 +391,7 @@ class Service:
 
         object, begin, end (None where nothing is predicted), probability, still_going_on, reason.
         """
-        _check_number(len(rows), 1, MOST_QUESTIONS, "rows")
+        check_number(len(rows), 1, MOST_QUESTIONS, "rows")
         for row in rows:
             for text in row.values():
                 if text is not None:
@@ -600,7 +416,7 @@ class Service:
         check_page(limit, offset)
         if not 0 <= min_probability <= 1:
             raise InputError(f"{min_probability} is not a probability.", "Give a number from 0 to 1.")
-        _check_number(len(relations), 0, MOST_QUESTIONS, "relations")
+        check_number(len(relations), 0, MOST_QUESTIONS, "relations")
         numbers = sorted({self._find(self.kb.relations, name, "relation") for name in relations})
         learned, names = self._learned(), [self.kb.relations[number] for number in numbers]
 
@@ -609,7 +425,7 @@ class Service:
 
         found = self._remembered(("discover", *numbers), work, f"Missing facts of {self.kb.name} are being looked for.")
         rows = found.filter(pl.col("probability") >= min_probability).to_dicts()
-        return _page(rows, limit, offset, self._proposals)
+        return page(rows, limit, offset, self._proposals)
 
     def _proposals(self, rows: list[Row]) -> list[Row]:
         told = []
@@ -675,8 +491,8 @@ class Service:
             "relation": [self._relation(number) | {"findings": count} for number, count in _counts(by_relation)],
         }
         notes = list(table.findings.notes)
-        page = _page(found, limit, offset, self._many_findings)
-        return {**page, "suspicious": len(np.unique(table.rows[found])), "facets": facets, "notes": notes}
+        shown = page(found, limit, offset, self._many_findings)
+        return {**shown, "suspicious": len(np.unique(table.rows[found])), "facets": facets, "notes": notes}
 
     def finding(self, number: int) -> Row:
         """A finding by its number in the whole list."""
@@ -842,38 +658,6 @@ class _FindingsTable:
     def others(self, number: int) -> list[int]:
         """The rows of the other facts that a finding involves."""
         return self._others.get((str(self.rule[number]), int(self.rows[number])), [])
-
-
-# Checks and pages ------------------------------------------------------------------------------------------------
-
-
-def check_text(text: str, what: str) -> None:
-    """Refuse a text that is longer than any name."""
-    if not isinstance(text, str):
-        raise InputError(f"{quoted(text)} is no text.", "Give a text.")
-    if len(text) > LONGEST_NAME:
-        raise InputError(f"{what} has at most {LONGEST_NAME} characters, not {len(text):,}.", "Give a shorter one.")
-
-
-def check_page(limit: int, offset: int) -> None:
-    """Refuse a page that is too long, or begins nowhere."""
-    _check_number(limit, 1, MOST_ROWS, "rows")
-    _check_number(offset, 0, LATER, "rows before it")
-
-
-def _check_number(number: int, least: int, most: int, what: str) -> None:
-    if not least <= number <= most:
-        raise InputError(f"{number:,} {what} cannot be given.", f"Give from {least} to {most:,}.")
-
-
-def _page(rows: Any, limit: int, offset: int, tell: Callable[[Any], list[Row]] = list) -> Row:
-    """A part of a list: its items, how many there are in all, and where the next part begins (None at the end)."""
-    total, stop = len(rows), offset + limit
-    return {"total": total, "offset": offset, "next": stop if stop < total else None, "items": tell(rows[offset:stop])}
-
-
-def _both(mask: Bools | None, other: Bools) -> Bools:
-    return other if mask is None else mask & other
 
 
 def _all(masks: Mapping[str, Bools], but: str = "") -> Bools:
