@@ -196,7 +196,7 @@ def test_known_answers_are_the_same_in_parts(data: st.DataObject) -> None:
     gold = np.zeros(len(queries), np.int64)
     whole = forgiven(queries, gold, evidence)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "FORGIVEN", 2)
+        patch.setattr(asking, "FORGIVEN", 2)
         for one, other in zip(whole, forgiven(queries, gold, evidence), strict=True):
             np.testing.assert_array_equal(one, other)
 

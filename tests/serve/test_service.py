@@ -18,8 +18,9 @@ from timeplex.answers.learned import Learned
 from timeplex.answers.links import Links
 from timeplex.errors import BusyError, InputError, UnknownNameError
 from timeplex.files import to_json
+from timeplex.serve.asked import Question, Triple
 from timeplex.serve.limits import MOST_NEIGHBOURS
-from timeplex.serve.service import Question, Service, Triple
+from timeplex.serve.service import Service
 from timeplex.serve.turns import time_limit
 
 NAMES = list(kb().entities)

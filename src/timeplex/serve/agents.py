@@ -21,8 +21,9 @@ from starlette.types import Receive, Scope, Send
 from timeplex import __version__
 from timeplex.errors import TimeplexError, UnknownNameError
 from timeplex.files import to_json
+from timeplex.serve.asked import Question, Triple
 from timeplex.serve.limits import LONGEST_NAME, Row
-from timeplex.serve.service import Question, Service, Triple
+from timeplex.serve.service import Service
 from timeplex.serve.turns import time_limit
 from timeplex.text import visible
 

@@ -24,11 +24,12 @@ from timeplex.errors import BusyError, InputError
 from timeplex.files import to_json
 from timeplex.kb import spans
 from timeplex.models.scorer import Direction
+from timeplex.serve.asked import Question, Triple
 from timeplex.serve.limits import MOST_ROWS
 from timeplex.serve.pictures import Pictures
 from timeplex.serve.rendering import KIND_NAMES, Row, csv_of, drawn, environment, favicon, link, number_of, static
 from timeplex.serve.review import KINDS, Item, Review
-from timeplex.serve.service import Question, Service, Triple
+from timeplex.serve.service import Service
 from timeplex.serve.turns import time_limit
 from timeplex.text import counted, span, visible
 

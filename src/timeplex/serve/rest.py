@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import FiniteFloat
 
 from timeplex.serve import limits
+from timeplex.serve.asked import Question, Triple
 from timeplex.serve.schemas import (
     KB,
     At,
@@ -35,7 +36,7 @@ from timeplex.serve.schemas import (
     WhenRequest,
     Without,
 )
-from timeplex.serve.service import Question, Service, Triple
+from timeplex.serve.service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

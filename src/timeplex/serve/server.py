@@ -155,6 +155,7 @@ class Connection(H11Protocol):
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
+        """Say that the request cannot be read, if an answer may still begin."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:  # an answer has begun: nothing can be said any more

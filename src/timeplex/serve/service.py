@@ -14,7 +14,6 @@ import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -31,11 +30,12 @@ from timeplex.errors import BusyError, InputError, Stopped, TimeplexError, Unkno
 from timeplex.kb import spans
 from timeplex.models.scorer import Direction
 from timeplex.patterns.base import TimeQueries
+from timeplex.serve.asked import Question, Triple, joined
+from timeplex.serve.findings_table import FindingsTable, counts, where_all
 from timeplex.serve.holdings import Holdings
 from timeplex.serve.limits import (
     BARS,
     DISCOVERIES,
-    FACETS,
     MOST_ANSWERS,
     MOST_EXPLAINED,
     MOST_IN_ALL,
@@ -50,32 +50,13 @@ from timeplex.serve.limits import (
     check_text,
     page,
 )
-from timeplex.serve.turns import Turns, seconds_left, still_time
-from timeplex.typing import Bools, Ints, Progress
+from timeplex.serve.turns import OnceInBackground, Turns, seconds_left, still_time
+from timeplex.typing import Ints, Progress
 
 NEEDED = ("dates", "links")
 """What `Learned` learns: when, and who."""
 
 Found = TypeVar("Found")
-
-
-@dataclass(frozen=True)
-class Question:
-    """Who or what stands in a relation at a time: one of subject and object is given."""
-
-    relation: str
-    subject: str | None = None
-    object: str | None = None
-    at: str = ANY_TIME
-
-
-@dataclass(frozen=True)
-class Triple:
-    """A fact without its dates."""
-
-    subject: str
-    relation: str
-    object: str
 
 
 class Service(Holdings):
@@ -91,7 +72,7 @@ class Service(Holdings):
         self._stopping, self._step, self._learning = threading.Event(), threading.Condition(), False
         self._thread: threading.Thread | None = None
         self._progress: tuple[int, int | None] = (0, None)
-        self._kept: dict[Any, _Kept] = {}
+        self._kept: dict[Any, OnceInBackground] = {}
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -197,7 +178,7 @@ class Service(Holdings):
                 place[resolved[number].direction].append(number)
         for direction, numbers in place.items():
             if numbers:
-                asked = _joined(direction, [resolved[number] for number in numbers])
+                asked = joined(direction, [resolved[number] for number in numbers])
                 answers = self._turns.ask((direction, k, hide_known), asked, self._ranked(k, hide_known=hide_known))
                 told |= dict(zip(numbers, answers, strict=True))
         if why:
@@ -217,7 +198,7 @@ class Service(Holdings):
         """Answers many askers at once, each of whom may have several questions of one direction."""
 
         def answer(asked: Sequence[EntityQueries]) -> list[list[Row]]:
-            together = _joined(asked[0].direction, asked)
+            together = joined(asked[0].direction, asked)
             frame = self.learned.ranked(together, k, hide_known=hide_known)
             answers: list[list[Row]] = [[] for _ in range(len(together))]
             for row in frame.iter_rows(named=True):
@@ -483,12 +464,12 @@ class Service(Holdings):
             check_text(at, "A time")
             begin, end = self.asking.span(at)
             masks["at"] = (facts.begin[table.rows] <= end) & (facts.end[table.rows] >= begin)
-        found = np.flatnonzero(_all(masks))
-        by_rule = table.rule[_all(masks, "rule")]
-        by_relation = facts.r[table.rows[_all(masks, "relation")]]
+        found = np.flatnonzero(where_all(masks))
+        by_rule = table.rule[where_all(masks, "rule")]
+        by_relation = facts.r[table.rows[where_all(masks, "relation")]]
         facets = {
-            "rule": [{"id": name, "says": says(name), "findings": count} for name, count in _counts(by_rule)],
-            "relation": [self._relation(number) | {"findings": count} for number, count in _counts(by_relation)],
+            "rule": [{"id": name, "says": says(name), "findings": count} for name, count in counts(by_rule)],
+            "relation": [self._relation(number) | {"findings": count} for number, count in counts(by_relation)],
         }
         notes = list(table.findings.notes)
         shown = page(found, limit, offset, self._many_findings)
@@ -501,12 +482,12 @@ class Service(Holdings):
         return self._many_findings(np.array([number]))[0]
 
     @property
-    def _findings_table(self) -> "_FindingsTable":
+    def _findings_table(self) -> "FindingsTable":
         findings = self.findings_found()
         with self._keeping:
             if "table" not in self.__dict__:
-                self.__dict__["table"] = _FindingsTable(findings)
-            table: _FindingsTable = self.__dict__["table"]
+                self.__dict__["table"] = FindingsTable(findings)
+            table: FindingsTable = self.__dict__["table"]
             return table
 
     def _many_findings(self, numbers: Ints) -> list[Row]:
@@ -594,7 +575,7 @@ class Service(Holdings):
             if kept is None:
                 if isinstance(key, tuple):
                     self._make_room()
-                kept = self._kept[key] = _Kept(work)
+                kept = self._kept[key] = OnceInBackground(work)
         if not kept.finished.wait(seconds_left()):
             raise BusyError(doing, retry_after=10)
         if kept.error is not None:
@@ -611,71 +592,3 @@ class Service(Holdings):
             raise BusyError("Another search for missing facts goes on.", retry_after=10)
         if len(searches) >= DISCOVERIES:
             del self._kept[searches[0]]
-
-
-class _Kept:
-    """Work that is done once, in a thread of its own, and what came of it."""
-
-    def __init__(self, work: Callable[[], Any]) -> None:
-        self._work, self.finished = work, threading.Event()
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.thread = threading.Thread(target=self._run, name="timeplex-search", daemon=True)
-        self.thread.start()
-
-    @property
-    def done(self) -> bool:
-        """Whether there is a value."""
-        return self.finished.is_set() and self.error is None
-
-    def _run(self) -> None:
-        try:
-            self.value = self._work()
-        except BaseException as error:
-            self.error = error
-        finally:
-            self.finished.set()
-
-
-class _FindingsTable:
-    """Findings as columns to choose by."""
-
-    def __init__(self, findings: Findings) -> None:
-        self.findings, self.rows = findings, findings.rows
-        self.rule = findings.frame["rule"].to_numpy()
-        self.severity = findings.frame["severity"].to_numpy()
-        self.suspicion = dict(zip(self.rows.tolist(), findings.frame["suspicion"].to_list(), strict=True))
-        self._others: dict[tuple[str, int], list[int]] = {}
-        if findings.case is not None:
-            row_of = findings.case.rows
-            for found in findings.found:
-                for fact, others in zip(found.fact.tolist(), found.others, strict=True):
-                    self._others[found.rule, int(row_of[fact])] = [int(row_of[other]) for other in others]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def others(self, number: int) -> list[int]:
-        """The rows of the other facts that a finding involves."""
-        return self._others.get((str(self.rule[number]), int(self.rows[number])), [])
-
-
-def _all(masks: Mapping[str, Bools], but: str = "") -> Bools:
-    """Where all masks hold, but for one of them."""
-    together: Bools = np.logical_and.reduce([mask for name, mask in masks.items() if name != but])
-    return together
-
-
-def _counts(values: Any) -> list[tuple[Any, int]]:
-    """Each value with how often it is there, most frequent first."""
-    each, count = np.unique(values, return_counts=True)
-    order = np.argsort(-count, kind="stable")[:FACETS]
-    return [(each[at].item() if hasattr(each[at], "item") else each[at], int(count[at])) for at in order]
-
-
-def _joined(direction: Direction, questions: Sequence[EntityQueries]) -> EntityQueries:
-    """Questions of one direction as one."""
-    names = [each.name for each in fields(EntityQueries) if each.name != "direction"]
-    return EntityQueries(
-        direction, **{name: np.concatenate([getattr(each, name) for each in questions]) for name in names}
-    )

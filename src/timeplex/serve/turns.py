@@ -131,3 +131,27 @@ def _answer_all(batch: "list[_Asked[Any, Any]]") -> None:
             return
         for asked in batch:
             _answer_all([asked])
+
+
+class OnceInBackground:
+    """Work that is done once, in a thread of its own, and what came of it."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work, self.finished = work, threading.Event()
+        self.value: Any = None
+        self.error: BaseException | None = None
+        self.thread = threading.Thread(target=self._run, name="timeplex-search", daemon=True)
+        self.thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Whether there is a value."""
+        return self.finished.is_set() and self.error is None
+
+    def _run(self) -> None:
+        try:
+            self.value = self._work()
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.finished.set()
