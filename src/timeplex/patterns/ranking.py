@@ -68,7 +68,7 @@ STEPS_OF_WALKS = {"walks": 16, "nearness": 40}
 MOST_STEPS = 40_000_000_000
 """All questions together take about so many steps at most, see `affordable`."""
 
-PULL, PULL_CORRECTIONS, PULL_CORRECTIONS_EVENTS = 1e-5, 1e-4, 1e-3
+PULL, PULL_CORRECTIONS, PULL_CORRECTIONS_EVENTS = 1e-5, 1e-4, 1e-2
 DEV_PULL, DEV_PULL_CORRECTIONS, DEV_PULL_EXTRA = 1e-3, 1e-2, 1e-4
 
 ENOUGH_DEV = 4_000
@@ -272,7 +272,9 @@ class Course:
             pools.append(self._pools(patterns, questions, weights))
             self.report(each + 1, used + 2)
         together = Pools.together(pools)
-        return together, fit(together, weights, pull=PULL, pull_corrections=self._pull_corrections)
+        # The stronger pull is not towards the little that the scouts know of each relation.
+        start = none if self.by_folds else weights
+        return together, fit(together, start, pull=PULL, pull_corrections=self._pull_corrections)
 
     @property
     def _pull_corrections(self) -> float:
