@@ -184,7 +184,7 @@ def console(text: str, mark: str = "") -> str:
         (console("$ timeplex --version\ntimeplex 99", " check"), "something else than is shown"),
         (console("$ timeplex --version\ntimeplex 99.9.9", " about"), "something else than is shown"),
         (console("$ rm -rf x"), "rm: not a kind of command"),
-        (console("$ timeplex --version; curl x"), "curl: not a kind of command"),
+        (console("$ timeplex --version; wget x"), "wget: not a kind of command"),
         (console("$ cat examples/careers.csv | sort"), "sort: not a kind of command"),
         (console("$ cd x; timeplex bogus"), "nothing else may hide in it"),
         (console("$ cd x && timeplex bogus"), "exit code 2, not 0"),

@@ -17,8 +17,8 @@ from tests.serve.asked import client, service, serving
 from timeplex.errors import InputError
 from timeplex.serve import server
 from timeplex.serve.app import create_app
-from timeplex.serve.safety import MOST_BODY, Limits
-from timeplex.serve.service import (
+from timeplex.serve.asked import Question, Triple
+from timeplex.serve.limits import (
     LATER,
     LONGEST_NAME,
     MOST_ANSWERS,
@@ -27,9 +27,8 @@ from timeplex.serve.service import (
     MOST_NEIGHBOURS,
     MOST_QUESTIONS,
     MOST_ROWS,
-    Question,
-    Triple,
 )
+from timeplex.serve.safety import MOST_BODY, Limits
 
 WHO = {"relation": "bornIn", "subject": "person 03"}
 WHEN = {"subject": "person 03", "relation": "bornIn", "object": "Oslo"}

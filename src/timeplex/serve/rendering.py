@@ -1,5 +1,6 @@
 """How pages go out: templates, which escape every text, tables without formulas, files of our own, addresses."""
 
+import io
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -51,7 +52,9 @@ def csv_of(rows: Sequence[Row]) -> str:
     if not flat:
         return ""
     frame = pl.DataFrame(flat, infer_schema_length=None, strict=False)
-    return without_formulas(frame).write_csv()
+    buffer = io.BytesIO()
+    without_formulas(frame).write_csv(buffer)
+    return buffer.getvalue().decode()
 
 
 def _cell(value: Any) -> Any:

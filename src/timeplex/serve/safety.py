@@ -17,7 +17,6 @@ import asyncio
 import hashlib
 import hmac
 import ipaddress
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from timeplex.files import to_json
 from timeplex.serve.turns import time_limit
 
 Message = MutableMapping[str, Any]
@@ -284,7 +284,7 @@ class Reply:
 
     async def refuse(self, why: Refusal) -> None:
         """Say why a request goes no further."""
-        body = json.dumps({"error": why.error, "hint": why.hint}).encode() if why.error else b""
+        body = to_json({"error": why.error, "hint": why.hint}).encode() if why.error else b""
         headers = {"content-type": "application/json", "content-length": str(len(body)), **dict(why.headers)}
         if why.status in (408, 413):
             headers["connection"] = "close"

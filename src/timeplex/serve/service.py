@@ -383,9 +383,8 @@ class Service(Holdings):
         )
         learned = self._learned()
         filled: pl.DataFrame = self._turns.alone(lambda: learned.fill(table, min_probability=min_probability))
-        names = {f"{role}_predicted": role for role in ("object", "begin", "end")}
-        found = filled.select(*names, "probability", "still_going_on", "reason").rename(names)
-        return found.to_dicts()
+        predicted = [pl.col(f"{role}_predicted").alias(role) for role in ("object", "begin", "end")]
+        return filled.select(*predicted, "probability", "still_going_on", "reason").to_dicts()
 
     def discover(
         self, relations: Sequence[str] = (), *, min_probability: float = 0.1, limit: int = ROWS, offset: int = 0
