@@ -98,7 +98,7 @@ def fit(
 
     Penalties count in units of a feature's standard deviation within pools, so that they do not depend on its scale.
     """
-    if len(pools) == 0:
+    if len(pools) == 0 or pools.features.shape[2] == 0:
         return start
     scale = spread(pools)
     problem = Problem(pools, start, scale, np.broadcast_to(pull, scale.shape), pull_corrections)
