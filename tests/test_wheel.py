@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "timeplex"
 RESULTS = ROOT / "results"
 LARGEST = 900_000
-SHIPPED = {".py", ".tsv", ".md", ".toml", ".typed"}
+SHIPPED = {".py", ".tsv", ".md", ".toml", ".typed", ".html", ".css", ".js", ".svg"}
 
 pytestmark = pytest.mark.slow
 

@@ -108,7 +108,8 @@ class WhenAnswer:
         ends += [each for span in self.known for each in span if each not in (spans.OPEN_BEGIN, spans.OPEN_END)]
         low, high = min(ends), max(ends)
         margin = max(5, (high - low + 1) // 4)
-        return max(low - margin, int(self.curve.instants[0])), min(high + margin, int(self.curve.instants[-1]))
+        first, last = max(low - margin, int(self.curve.instants[0])), min(high + margin, int(self.curve.instants[-1]))
+        return min(first, last), max(first, last)  # the curve may lie beside them, on a coarse axis
 
     @property
     def edges(self) -> list[str]:
