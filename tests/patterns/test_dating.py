@@ -127,6 +127,20 @@ def test_a_strong_pull_keeps_the_weights_from_before() -> None:
     assert np.abs(moved.of(r[:1]) - start.of(r[:1])).max() > 0.05
 
 
+def test_what_only_fills_up_a_row_counts_nothing() -> None:
+    """However much a place of width 0 is spoken for, weights are those without it."""
+    chance = np.random.default_rng(3)
+    x = chance.normal(size=(60, 2, 4)).astype(np.float32)
+    gold, r = x.sum(1).argmax(1), np.zeros(60, np.int64)
+    filled = np.concatenate([x, np.full((60, 2, 1), 500, np.float32)], 2)
+    width = np.tile([1, 1, 1, 1, 0], (60, 1))
+    found = [
+        fit_weights(of, gold, r, 1, width=wide, start=Weights(np.ones(2), np.zeros((1, 2)), np.ones(2)))
+        for of, wide in ((x, width[:, :4]), (filled, width))
+    ]
+    np.testing.assert_allclose(found[1].of(r[:1]), found[0].of(r[:1]), rtol=1e-5)
+
+
 def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     chance = np.random.default_rng(2)
     x = chance.normal(size=(99, 4, 7)).astype(np.float32)

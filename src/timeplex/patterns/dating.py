@@ -99,11 +99,14 @@ def _loss(
                 row, weight = x[query, k, low_:], weights[relation, k]
                 for a in range(len(row)):
                     logits[a] += weight * row[a]
-        most = logits.max()
+        most = logits[gold[query] - low_]
+        for a in range(len(logits)):
+            if here[a] > zero:  # the others only fill up the row
+                most = max(most, logits[a])
         right = float(logits[gold[query] - low_] - most)
         total = 0.0
         for a in range(len(logits)):
-            logits[a] = np.exp(logits[a] - most) * here[a]
+            logits[a] = np.exp(logits[a] - most) * here[a] if here[a] > zero else zero
             total += logits[a]
         loss -= min(max(right - np.log(total), -700.0), 0.0)
         for k in range(features):
@@ -530,7 +533,8 @@ def _weigh(x: Features, weights: Floats, logits: Floats) -> None:
 
 def _softmax(logits: Floats, width: Ints) -> Floats:
     """Pr ∝ width · exp(logits) over the last axis."""
-    shifted = np.exp(logits - logits.max(-1, keepdims=True)) * width
+    there = np.where(width > 0, logits, -np.inf)  # the others only fill up the row
+    shifted = np.exp(there - there.max(-1, keepdims=True)) * width
     return np.asarray(shifted / shifted.sum(-1, keepdims=True))
 
 
